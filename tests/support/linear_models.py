@@ -29,13 +29,13 @@ SEVERAL = {
 }
 
 
-def svm(folder: Path, language: str, rows: list[tuple[str, str]], *, multi: bool = False) -> Path:
-    """Fit a linear SVM on `rows` and save it as training does."""
+def svm(folder: Path, language: str, rows: list[tuple[str, str]], *, multi: bool = False, **settings: Any) -> Path:
+    """Fit a linear SVM with these `settings` on `rows` and save it as training does."""
     texts = [text for text, _ in rows]
     words = set("".join(texts)) if language == "zh" else set(" ".join(texts).split())
     tokenizer = (character_tokenizer if language == "zh" else word_tokenizer)([*SPECIALS, *sorted(words)])
     tokenizer.save(str(folder / "tokenizer.json"))
-    recipe = Recipe(name="svm", about="", paper="", view="", model={"kind": "linear_svm"})
+    recipe = Recipe(name="svm", about="", paper="", view="", model={"kind": "linear_svm", **settings})
     frame = TextTemplate(
         language=language, max_length=8, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=None,
         vocabulary=tokenizer.get_vocab_size(),

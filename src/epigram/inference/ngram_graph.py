@@ -24,10 +24,12 @@ class CountsToProbabilities(nn.Module):
         super().__init__()
         self.idf, self.weight = model.idf, model.weight.detach()
         self.bias, self.scale, self.multi = model.bias.detach(), model.scale, model.multi
+        self.sublinear = model.sublinear
 
     def forward(self, ngrams: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         """Return logits and probabilities (B, C) for n-gram indices (B, K) and their counts (B, K), 0 for padding."""
-        value = torch.where(counts > 0, 1 + counts.clamp(min=1).float().log(), 0.0) * self.idf[ngrams]
+        frequency = 1 + counts.clamp(min=1).float().log() if self.sublinear else counts.float()
+        value = torch.where(counts > 0, frequency, 0.0) * self.idf[ngrams]
         length = value.square().sum(1, keepdim=True).clamp(min=1e-12).sqrt()
         margin = ((value / length).unsqueeze(1) @ self.weight[ngrams]).squeeze(1) + self.bias
         logits = margin * self.scale

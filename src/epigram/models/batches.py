@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,13 @@ class TextBatches:
     def median_length(self) -> int:
         """Tokens of the median text, prompt and special tokens included, rounded down; FLOPs are counted for it."""
         return int(np.median(self.lengths))
+
+    def part(self, rows: Rows) -> TextBatches:
+        """Return the texts `rows` (B,) as texts of their own, which share the arrays of tokens."""
+        index, some = torch.from_numpy(rows).to(self.device), copy(self)
+        some.starts, some.counts, some.lengths = self.starts[index], self.counts[index], self.lengths[rows]
+        some.labels = None if self.labels is None else self.labels[index]
+        return some
 
     def gather(self, rows: Rows) -> Tokens:
         """Return the texts `rows` (B,) as ids and mask (B, L), where L is the length of the longest one."""

@@ -15,7 +15,7 @@ from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.predict import Predicted, gold_labels
 from epigram.nn.heads.linear_ngrams import LinearNgramsHead
-from epigram.training.fitters.linear_svm import SvmOptions, fit_scale, fit_svms
+from epigram.training.svm import SvmOptions, fit_scale, fit_svms
 from epigram.training.trained import FitOptions, pool
 
 SCALES = (1.0, 0.5, 2.0, 4.0)  # of the encodings, beside TF-IDF vectors of unit length

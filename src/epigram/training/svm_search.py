@@ -1,0 +1,153 @@
+"""Choice of the settings of a linear SVM that are `auto`, by the log loss on held-out texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from epigram.models.batches import TextBatches
+from epigram.models.linear_svm import LinearSvm, SvmSettings
+from epigram.models.predict import Predicted, gold_labels
+from epigram.nn.layers.ngrams import max_n
+from epigram.training.config import ClassWeight
+from epigram.training.svm import Solution, SvmOptions, fit_scale, fit_svms, scaled
+from epigram.training.tfidf import feature_matrix, fit_features, load_blas
+from epigram.training.trained import pool
+
+PENALTIES = [0.1, 0.3, 1.0, 3.0, 10.0]  # C of liblinear
+LEAST_GAIN = 0.005  # share of the loss that a change of a setting has to gain; less is chance (docs/log.md)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Settings with their loss, scale and margins on the held-out texts.
+
+    `solution` is the fit itself if there is only one problem.
+    """
+
+    settings: SvmSettings
+    loss: float
+    scale: float
+    margins: list[Predicted]
+    solution: Solution | None
+
+
+class SvmProblem:
+    """Linear SVMs on the TF-IDF of the texts `train`, judged on the texts `held_out` if there are any.
+
+    Model and texts are on the CPU.
+    """
+
+    def __init__(
+        self,
+        model: LinearSvm,
+        train: TextBatches,
+        held_out: TextBatches | None,
+        *,
+        seed: int,
+        class_weight: ClassWeight,
+    ) -> None:
+        load_blas()
+        self.model, self.train, self.held_out, self.config = model, train, held_out, model.config
+        self.seed, self.class_weight = seed, class_weight
+        self._matrices: tuple[Any, Any] = None, None
+        self._read: tuple[tuple[int, ...], bool] | None = None  # orders and term frequency of the matrices
+
+    @property
+    def wanted(self) -> NDArray[np.integer]:
+        """The labels of the held-out texts."""
+        assert self.held_out is not None
+        return gold_labels(self.held_out)
+
+    def solve(self, settings: SvmSettings) -> Solution:
+        """Return weights (F, C) and biases (C,). Raises ParameterError for settings that leave no n-gram."""
+        x, _ = self._features(settings)
+        options = SvmOptions(settings.penalty, self.seed, self.class_weight, settings.weighting)
+        return fit_svms(x, gold_labels(self.train), self.model.classes, options)
+
+    def margins(self, settings: SvmSettings, solution: Solution) -> Predicted:
+        """Return the margins of the held-out texts."""
+        weight, bias = solution
+        _, x = self._features(settings)
+        return Predicted(np.asarray(x @ weight + bias, dtype=np.float32), None, self.model.multi)
+
+    def install(self, settings: SvmSettings, solution: Solution, scale: float) -> None:
+        """Set the model's settings and weights."""
+        self._features(settings)
+        weight, bias = map(torch.from_numpy, solution)
+        self.model.use(self.config.fixed(settings))
+        self.model.install(self.model.keys, self.model.idf, weight, bias, scale)
+
+    def _features(self, settings: SvmSettings) -> tuple[Any, Any]:
+        """Return the matrices of `train` and of the held-out texts; those of the last settings are kept."""
+        wanted = settings.orders, settings.sublinear
+        if self._read != wanted:
+            self.model.use(self.config.fixed(settings))
+            x = fit_features(self.model, self.train)
+            held_out = None if self.held_out is None else feature_matrix(self.model, self.held_out)
+            self._read, self._matrices = wanted, (x, held_out)
+        return self._matrices
+
+
+def choose(problems: Sequence[SvmProblem]) -> Candidate:
+    """Return the settings with the lowest loss on the held-out texts of all `problems` together.
+
+    The search changes one setting at a time, to a neighbouring value, as long as the loss falls clearly.
+    """
+    search, before = _Search(problems), None
+    while before != search.best.settings:
+        before = search.best.settings
+        for name in search.values:
+            search.climb(name)
+    return search.best
+
+
+class _Search:
+    """Search for the lowest loss; no settings are fitted twice."""
+
+    def __init__(self, problems: Sequence[SvmProblem]) -> None:
+        self.problems, config = problems, problems[0].config
+        self.wanted = np.concatenate([each.wanted for each in problems])
+        longest = min(max_n(each.model.vocabulary) for each in problems)
+        values: dict[str, list[Any]] = {
+            "weighting": ["tfidf", "naive_bayes"],
+            "penalty": PENALTIES,
+            "orders": [tuple(range(1, n + 1)) for n in range(1, longest + 1)],
+            "sublinear": [True, False],
+        }
+        self.values = {name: options for name, options in values.items() if name in config.automatic}
+        self.tried: set[SvmSettings] = set()
+        self.best = self._fit(config.first)
+
+    def climb(self, name: str) -> None:
+        """Change one setting of the best candidate to the next value, up and down, as long as the loss falls."""
+        values = self.values[name]
+        for step in (1, -1):
+            place = values.index(getattr(self.best.settings, name)) + step
+            while 0 <= place < len(values) and self._improves(self.best.settings._replace(**{name: values[place]})):
+                place += step
+
+    def _improves(self, settings: SvmSettings) -> bool:
+        """Fit with `settings`, unless they have been tried, and return whether they are the new best candidate."""
+        if settings in self.tried:
+            return False
+        found = self._fit(settings)
+        if found.loss > (1 - LEAST_GAIN) * self.best.loss:
+            return False
+        self.best = found
+        return True
+
+    def _fit(self, settings: SvmSettings) -> Candidate:
+        self.tried.add(settings)
+        margins, solution = [], None
+        for each in self.problems:
+            solution = each.solve(settings)
+            margins.append(each.margins(settings, solution))
+        scale = fit_scale(pool(margins), self.wanted)
+        loss = scaled(pool(margins), scale).loss(self.wanted)
+        return Candidate(settings, loss, scale, margins, solution if len(self.problems) == 1 else None)
