@@ -42,6 +42,19 @@ class Echo(nn.Module):
 
 
 @pytest.mark.parametrize(("prefix", "suffix"), [([], []), ([7, 8], [9])])
+def test_a_part_of_the_texts_has_their_tokens_and_their_labels(prefix: list[int], suffix: list[int]) -> None:
+    texts, rows = batches(prefix, suffix), np.array([4, 0, 3])
+    part, order = texts.part(rows), np.array([2, 0, 1])
+    found, wanted = part.gather(order), texts.gather(rows[order])
+    assert torch.equal(found.ids, wanted.ids)
+    assert torch.equal(found.valid, wanted.valid)
+    assert torch.equal(part.targets(order), texts.targets(rows[order]))
+    assert part.targets(order).tolist() == [1, 0, 0]
+    assert (len(part), sorted(np.concatenate(list(part.in_order(2, 99))).tolist())) == (3, [0, 1, 2])
+    assert part.lengths.tolist() == texts.lengths[rows].tolist()
+
+
+@pytest.mark.parametrize(("prefix", "suffix"), [([], []), ([7, 8], [9])])
 def test_each_token_keeps_its_label_and_its_characters(prefix: list[int], suffix: list[int]) -> None:
     texts = batches(prefix, suffix)
     got = texts.gather(np.array([4, 0, 1, 2]))

@@ -85,6 +85,13 @@ def test_the_settings_of_the_lowest_loss_are_found(best: SvmSettings) -> None:
 
 
 @pytest.mark.usefixtures("unscaled")
+def test_a_setting_is_tried_again_after_a_change_of_another_one() -> None:
+    """The penalty matters only without bigrams, and orders come after it."""
+    problem = Told(lambda settings: 0.7 if 2 in settings.orders else 0.9 if settings.penalty == 3.0 else 0.8)
+    assert choose([problem]).settings == PLAIN._replace(orders=(1,), penalty=3.0)
+
+
+@pytest.mark.usefixtures("unscaled")
 def test_settings_that_are_given_are_kept() -> None:
     given = ALL_AUTO | {"orders": [1], "penalty": 0.7}
     problem = Told(lambda settings: 0.9 if settings.weighting == "naive_bayes" else 0.8, **given)
