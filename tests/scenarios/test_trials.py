@@ -82,6 +82,16 @@ def test_samples_are_nested_and_keep_what_belongs_to_a_row(shop: Workshop) -> No
     assert len(set(few.labels.tolist())) == len(LABELS)
 
 
+def test_folds_are_held_out_one_after_another(tmp_path: Path) -> None:
+    """Of 168 texts in four folds, two folds are held out; nothing was pretrained."""
+    rows = "".join(line + "\n" for line in lines(one_label).splitlines() if '"dev"' not in line)
+    found = prepared(Workshop(tmp_path / "shop"), rows, ["tfidf_svm"], folds=4)
+    trials = Trials(found.root, tmp_path / "kept")
+    whole, few = (trials.run(TrialSpec(name="tfidf_svm", system=SPEC.system, rows=n), 120) for n in (10_000, 60))
+    assert whole is not None and few is not None
+    assert (whole.score, whole.rows, few.rows) == (1.0, 126, 60)
+
+
 def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"score": 0.5, "loss": 1.0, "rows": 3, "seconds": 2.0, "ms_per_text": 0.1}')
     expected = TrialResult(score=0.5, loss=1.0, rows=3, seconds=2.0, ms_per_text=0.1)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.evaluation.arrays import Floats, ratio
+from epigram.evaluation.arrays import Floats, Ints, ratio
 from epigram.evaluation.metrics import macro_f1, per_class
 from epigram.evaluation.results import Interval
 from epigram.evaluation.scoring import RowScores, SplitPredictions
@@ -26,11 +26,21 @@ def bootstrap(rows: NDArray[Any], statistic: Callable[[Floats], Floats], resampl
     `statistic` maps the column sums (r, F) of r resamples to (r, ...).
     """
     distinct, counts = np.unique(rows, axis=0, return_counts=True)
+    return _bootstrap_distinct(distinct.astype(float), counts, statistic, resamples, seed)
+
+
+def _bootstrap_distinct(
+    values: Any, counts: Ints, statistic: Callable[[Floats], Floats], resamples: int, seed: int = 0
+) -> Floats:
+    """Return `statistic` of resamples of rows, of which the distinct `values` (U, F) occur `counts` (U,) times.
+
+    `values` may be sparse.
+    """
     generator = np.random.default_rng(seed)
-    values = distinct.astype(float)
     step = max(1, CHUNK // len(counts))
     sizes = [min(step, resamples - start) for start in range(0, resamples, step)]
-    draws = (generator.multinomial(len(rows), counts / len(rows), size=size) for size in sizes)
+    rows = int(counts.sum())
+    draws = (generator.multinomial(rows, counts / rows, size=size) for size in sizes)
     return np.concatenate([statistic(draw.astype(float) @ values) for draw in draws])
 
 
@@ -53,17 +63,47 @@ def score_interval(row_scores: RowScores, *, resamples: int, confidence: float) 
 
 def macro_f1_interval(predictions: SplitPredictions, *, resamples: int, confidence: float) -> Interval:
     """Return macro-F1 averaged over the seeds, with its interval."""
-    gold, predicted, multi = predictions.gold, predictions.predicted, predictions.task == "multi"
-    seeds, count, classes = predicted.shape
-    hits = (predicted & gold).transpose(1, 0, 2).reshape(count, -1)
-    columns = np.concatenate([gold, predicted.transpose(1, 0, 2).reshape(count, -1), hits], axis=1)
+    seeds, _, classes = predictions.predicted.shape
+    multi = predictions.task == "multi"
+    values, counts = _distinct_labels(predictions) if multi else _distinct_classes(predictions)
 
     def statistic(sums: Floats) -> Floats:
         support, rest = sums[:, None, :classes], sums[:, classes:].reshape(len(sums), 2, seeds, classes)
         return np.asarray(macro_f1(per_class(rest[:, 1], rest[:, 0], support), multi=multi).mean(1))
 
-    value = statistic(columns.sum(0, dtype=float)[None])
-    return percentile(float(value[0]), bootstrap(columns, statistic, resamples), confidence)
+    value = statistic(np.asarray(counts.astype(float) @ values)[None])
+    draws = _bootstrap_distinct(values, counts, statistic, resamples)
+    return percentile(float(value[0]), draws, confidence)
+
+
+def _distinct_labels(predictions: SplitPredictions) -> tuple[Floats, Ints]:
+    """Return the distinct rows of gold labels, predicted labels and hits (U, C + 2KC), and their counts (U,)."""
+    gold, predicted = predictions.gold, predictions.predicted
+    count = predicted.shape[1]
+    hits = (predicted & gold).transpose(1, 0, 2).reshape(count, -1)
+    columns = np.concatenate([gold, predicted.transpose(1, 0, 2).reshape(count, -1), hits], axis=1)
+    distinct, counts = np.unique(columns, axis=0, return_counts=True)
+    return distinct.astype(float), counts
+
+
+def _distinct_classes(predictions: SplitPredictions) -> tuple[Any, Ints]:
+    """Return what `_distinct_labels` returns for rows of one label, in the same order, as a sparse matrix.
+
+    A row has at most 1 + 2K columns, so that the cost does not grow with the number of classes.
+    """
+    from scipy.sparse import csr_matrix
+
+    seeds, _, classes = predictions.predicted.shape
+    labels = np.stack([predictions.gold.argmax(-1), *predictions.predicted.argmax(-1)], axis=1)
+    distinct, counts = np.unique(-labels, axis=0, return_counts=True)
+    gold, predicted = -distinct[:, :1], -distinct[:, 1:]
+    start = classes * (1 + np.arange(seeds))
+    columns = np.concatenate([gold, start + predicted, start + classes * seeds + predicted], axis=1)
+    hit = predicted == gold
+    present = np.concatenate([np.ones_like(gold, np.bool_), np.ones_like(hit), hit], axis=1)
+    rows = np.broadcast_to(np.arange(len(distinct))[:, None], columns.shape)
+    shape = (len(distinct), classes * (1 + 2 * seeds))
+    return csr_matrix((np.ones(present.sum()), (rows[present], columns[present])), shape=shape), counts
 
 
 def percentile(value: float, draws: Floats, confidence: float) -> Interval:

@@ -29,12 +29,10 @@ class Verdict:
 
 def mcnemar(only_a: int, only_b: int) -> float:
     """Return the exact two-sided p-value from the counts of rows that only system a or only system b gets right."""
-    n: int = only_a + only_b
-    term = tail = 1
-    for k in range(min(only_a, only_b)):
-        term = term * (n - k) // (k + 1)  # binomial coefficient: n choose k + 1
-        tail += term
-    return min(1.0, 2 * tail / (1 << n))
+    from scipy.special import bdtr
+
+    n = only_a + only_b
+    return min(1.0, 2 * float(bdtr(min(only_a, only_b), n, 0.5))) if n else 1.0
 
 
 def paired_bootstrap(a: RowScores, b: RowScores, resamples: int = RESAMPLES, seed: int = 0) -> float:

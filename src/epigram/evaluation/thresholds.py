@@ -25,14 +25,15 @@ def tuned_thresholds(gold: NDArray[np.bool_], probabilities: Floats) -> Floats:
         return np.full(gold.shape[1], 0.5, probabilities.dtype)
     thresholds = np.full(gold.shape[1], _best_threshold(gold.ravel(), probabilities.ravel(), 0, 0, int(gold.sum())))
     common = [c for c in range(gold.shape[1]) if gold[:, c].sum() >= MIN_GOLD_ROWS]
+    above, positives = probabilities > thresholds, int(gold.sum())
+    hits, predicted = (above & gold).sum(0), above.sum(0)  # of each label, so that a label costs one column
     for _ in range(MAX_PASSES):
         before = thresholds.copy()
         for c in common:
-            predicted = probabilities > thresholds
-            predicted[:, c] = False
-            thresholds[c] = _best_threshold(
-                gold[:, c], probabilities[:, c], int((predicted & gold).sum()), int(predicted.sum()), int(gold.sum())
-            )
+            other_hits, others = int(hits.sum() - hits[c]), int(predicted.sum() - predicted[c])
+            thresholds[c] = _best_threshold(gold[:, c], probabilities[:, c], other_hits, others, positives)
+            column = probabilities[:, c] > thresholds[c]
+            hits[c], predicted[c] = (column & gold[:, c]).sum(), column.sum()
         if np.array_equal(thresholds, before):
             break
     return thresholds

@@ -7,7 +7,7 @@ import pytest
 
 from epigram.evaluation import intervals
 from epigram.evaluation.results import Interval
-from epigram.evaluation.scoring import RowScores, predict_labels
+from epigram.evaluation.scoring import RowScores, SplitPredictions, predict_labels
 
 
 def accuracy_outcomes(correct: np.ndarray) -> RowScores:
@@ -83,3 +83,17 @@ def test_micro_f1_of_several_labels_has_an_interval():
     found = intervals.score_interval(judged.row_scores(), resamples=500, confidence=0.95)
     assert found.value == pytest.approx(judged.scores()[0].micro_f1)
     assert found.low < found.value < found.high
+
+
+@pytest.mark.parametrize(("classes", "seeds"), [(2, 1), (3, 2), (7, 3)])
+def test_the_classes_of_rows_give_the_interval_of_their_indicators(classes: int, seeds: int) -> None:
+    """Rows of one label are counted by class, not by indicators; the resamples, and so the interval, are the same."""
+    draw = np.random.default_rng(classes)
+    gold = draw.integers(0, classes, 80)
+    said = np.where(draw.random((seeds, 80)) < 0.6, gold, draw.integers(0, classes, (seeds, 80)))
+    one_hot = np.arange(classes)
+    found = SplitPredictions("single", said[..., None] == one_hot, said[..., None] == one_hot, gold[:, None] == one_hot)
+    sparse, counts = intervals._distinct_classes(found)
+    dense, expected = intervals._distinct_labels(found)
+    np.testing.assert_array_equal(sparse.toarray(), dense)
+    np.testing.assert_array_equal(counts, expected)

@@ -63,12 +63,13 @@ def run(spec: TrialSpec, view: View, pretrained: Path) -> TrialResult:
 def _parts(spec: TrialSpec, view: View, pretrained: Path) -> Iterator[Part]:
     """Yield the views to train on: the whole view, or its first folds."""
     sampled = SampledView.of(view, spec.rows, spec.held_out)
+    encoder = find_pretrained(pretrained, view.tokenizer_json)
     if not view.folds:
-        yield sampled, find_pretrained(pretrained, view.tokenizer_json)
+        yield sampled, encoder
         return
     for number in range(min(spec.folds, view.folds)):
         fold = sampled.fold(number)
-        yield fold, find_pretrained(fold_folder(pretrained, number), fold.tokenizer_json)
+        yield fold, encoder and find_pretrained(fold_folder(pretrained, number), fold.tokenizer_json)
 
 
 def _judge(predicted: Predicted, labels: np.ndarray[Any, Any]) -> tuple[float, float]:
