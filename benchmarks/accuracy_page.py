@@ -1,0 +1,89 @@
+"""docs/accuracy.md, written from the cells of the accuracy grid: python -m benchmarks.accuracy --page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks import accuracy_cells as cells
+from benchmarks.accuracy_catalogue import BASE, OURS, TOOLS
+from benchmarks.accuracy_cells import BUDGETS
+from benchmarks.accuracy_grid import Grid, grid_of
+from benchmarks.accuracy_tables import (
+    BUSY,
+    accuracies,
+    by_tool,
+    costs,
+    detectable,
+    differences,
+    table,
+    tools_of,
+    verdicts,
+)
+from benchmarks.timing import ROOT
+
+PAGE = ROOT / "docs/accuracy.md"
+NONE = "No cell is filled yet.\n"
+HEAD = """\
+# Accuracy
+
+This page compares epigram with other tools on seven data sets. Each tool gets the same few training rows, the same
+budget and two threads, chooses its settings within the budget, and is scored once on the same test rows. Every training
+is a *cell* (set, rows, sample, tool, budget) with a file in `benchmarks/results/accuracy`, from which
+`python -m benchmarks.accuracy --page` writes this page. To fill more cells, in order of their worth:
+
+    EPIGRAM_MIRROR=FOLDER python -m benchmarks.accuracy --final --limit-minutes 60
+
+A filled cell is skipped, so the command continues where it stopped. Without `--final` it scores no test rows, but a
+fifth of each sample, which is held out of train, and writes the cells into the folder `dev`. Each peer has a virtual
+environment of its own in `.accuracy_cache`, which is made when it is first used. `--help` lists all options.
+
+* Samples of 100 and 500 rows are random and disjoint; 4,000 rows are at most that many, with three seeds.
+* MR and CED have no published split: 30% of their rows are test. Test rows whose text is also in train are left out.
+* The budget includes the start of the process and the final fit, but not the predictions of the test rows.
+* MiniLM is an English encoder: tools with it run on English sets only.
+* Intervals are 95% bootstrap intervals of the paired difference, over test rows and samples. If the interval contains
+  0, the difference is a tie. With one sample, the interval does not contain the chance of the sample.
+
+"""
+ACCURACY = "Test accuracy (%), mean over samples, and in brackets the number of samples:\n"
+DIFFERENCE = (
+    "Accuracy less that of `{base}`, in points; * marks a win after Holm's correction over the sets of a tool:\n"
+)
+DETECTABLE = "Difference to `{base}` in points that each comparison could have detected, with a power of 80%:\n"
+COST = f"""\
+Time until the end of the fit, and peak memory of the whole process, means over samples. † marks times while other
+processes used more than {BUSY} processors, and ‡ times more than 5% above the budget:
+"""
+
+
+def rendered(folder: Path = cells.FOLDER) -> str:
+    """Return the page."""
+    plan = cells.planned()
+    found = {cell: content for cell in plan if (content := cells.read(cell, folder)) is not None}
+    failed = sum("failed" in content for content in found.values())
+    scorings = sum(content["test_scorings"] for content in found.values())
+    said = f"{len(found):,} of {len(plan):,} cells are filled; the tool failed in {failed:,} of them. "
+    said += f"Test rows were scored {scorings:,} times.\n"
+    grid = grid_of(found)
+    sections = [section(grid, rows) for rows in BUDGETS if tools_of(grid, rows)]
+    return "\n".join([HEAD + said, listed(), *(sections or [NONE])])
+
+
+def listed() -> str:
+    """Return the list of the tools."""
+    return "".join(f"* `{tool.name}`: {tool.about}\n" for tool in TOOLS.values())
+
+
+def section(grid: Grid, rows: int) -> str:
+    """Return the tables of one number of training rows."""
+    tools = tools_of(grid, rows)
+    parts = [f"## {rows:,} training rows, {BUDGETS[rows]} seconds\n"]
+    parts += [ACCURACY, by_tool(tools, lambda tool: accuracies(grid, rows, tool))]
+    for base in (BASE, OURS):
+        gaps = {tool: differences(grid, rows, tool, base) for tool in tools if tool != base}
+        compared = {tool: found for tool, found in gaps.items() if found}
+        if compared:
+            parts += [DIFFERENCE.format(base=base), table({tool: verdicts(gap) for tool, gap in compared.items()})]
+            shown = {tool: detectable(gap) for tool, gap in compared.items()}
+            parts += [DETECTABLE.format(base=base), table(shown)]
+    return "\n".join([*parts, COST, by_tool(tools, lambda tool: costs(grid, rows, tool))])

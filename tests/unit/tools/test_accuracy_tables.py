@@ -1,0 +1,146 @@
+"""docs/accuracy.md, written from cells with known scores."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks import accuracy_cells, accuracy_page
+from benchmarks.accuracy_catalogue import BASE, TOOLS
+from benchmarks.accuracy_cells import Cell
+from benchmarks.accuracy_data import SETS
+from benchmarks.accuracy_grid import bits
+from benchmarks.accuracy_statistics import Difference
+from benchmarks.accuracy_tables import COLUMNS, verdicts
+
+ROWS = 400
+
+
+def fill(folder: Path, tool: str, right: float, name: str = "mr", sample: int = 0, **changes: Any) -> None:
+    """Write a cell of 500 rows, right on the first `right` percent of the test rows."""
+    cell = Cell(name, 500, sample, tool, TOOLS[tool].budget or 120)
+    correct = np.arange(ROWS) < ROWS * right / 100
+    found = {
+        "accuracy": right,
+        "right": np.packbits(correct).tobytes().hex(),
+        "test_rows": ROWS,
+        "data": f"{name}{sample}",
+        "seconds": 80.0,
+        "fit_seconds": 60.0,
+        "peak_mb": 1500,
+        "other_processors": 0.0,
+        "test_scorings": 1,
+    }
+    accuracy_cells.write(cell, found | changes, folder)
+
+
+def tables(page: str) -> list[dict[str, dict[str, str]]]:
+    """Return the cells of each table by tool and column; empty cells are left out."""
+    found = []
+    for block in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):
+        head, _, *lines = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in block.splitlines()]
+        rows = {line[0].strip("`"): dict(zip(head[1:], line[1:], strict=True)) for line in lines}
+        found.append({tool: {name: cell for name, cell in row.items() if cell != "–"} for tool, row in rows.items()})
+    return found
+
+
+def test_a_page_without_cells_says_so(tmp_path: Path) -> None:
+    page = accuracy_page.rendered(tmp_path)
+    assert "0 of 1,372 cells are filled; the tool failed in 0 of them. Test rows were scored 0 times." in page
+    assert page.endswith("No cell is filled yet.\n")
+    assert not tables(page)
+    assert all(f"`{tool}`" in page for tool in TOOLS)
+
+
+def test_accuracies_are_means_over_samples(tmp_path: Path) -> None:
+    for sample, right in enumerate((50.0, 55.0)):
+        fill(tmp_path, BASE, right, sample=sample)
+    page = accuracy_page.rendered(tmp_path)
+    assert "2 of 1,372 cells are filled" in page
+    assert "Test rows were scored 2 times." in page
+    accuracies, costs = tables(page)
+    assert accuracies == {BASE: {"mr": "52.5 (2)"}}
+    assert costs == {BASE: {"mr": "60 s, 1,500 MB"}}
+
+
+def test_differences_are_paired_and_named(tmp_path: Path) -> None:
+    for tool, right in ((BASE, 50.0), ("sklearn_grid", 60.0), ("trainer", 50.25), ("setfit", 40.0)):
+        fill(tmp_path, tool, right)
+    _, gaps, _, _ = tables(accuracy_page.rendered(tmp_path))
+    assert {tool: row["mr"].partition("[")[0] for tool, row in gaps.items()} == {
+        "sklearn_grid": "+10.0 ", "setfit": "-10.0 ", "trainer": "tie +0.2 ",
+    }  # fmt: skip
+    assert [tool for tool, row in gaps.items() if row["mr"].endswith("*")] == ["sklearn_grid"]
+
+
+def test_samples_that_only_one_tool_has_or_of_other_data_are_not_compared(tmp_path: Path) -> None:
+    for sample, right in enumerate((50.0, 90.0, 90.0)):
+        fill(tmp_path, BASE, right, sample=sample)
+    fill(tmp_path, "sklearn_grid", 60.0)
+    fill(tmp_path, "sklearn_grid", 10.0, sample=2, data="other")
+    _, gaps, _, _ = tables(accuracy_page.rendered(tmp_path))
+    assert gaps["sklearn_grid"]["mr"].startswith("+10.0 [")
+
+
+def test_means_over_sets_are_of_all_sets_of_a_language(tmp_path: Path) -> None:
+    for name, about in SETS.items():
+        fill(tmp_path, BASE, 50.0, name)
+        if about.language == "en":
+            fill(tmp_path, "trainer", {"mr": 60.0, "sst2": 70.0, "newsgroups": 80.0}[name], name)
+        if name != "ced":
+            fill(tmp_path, "sklearn_grid", 55.0, name)
+    accuracies, gaps, _, _ = tables(accuracy_page.rendered(tmp_path))
+    assert accuracies[BASE]["all"] == "50.0"
+    assert accuracies["trainer"]["English"] == "70.0"
+    assert "all" not in accuracies["trainer"].keys() | accuracies["sklearn_grid"].keys()
+    assert gaps["trainer"]["English"].startswith("+20.0 [")
+
+
+def test_tools_are_compared_with_epigram_too(tmp_path: Path) -> None:
+    for tool, right in ((BASE, 50.0), ("epigram", 60.0), ("trainer", 40.0)):
+        fill(tmp_path, tool, right)
+    page = accuracy_page.rendered(tmp_path)
+    assert "less that of `epigram`" in page
+    assert tables(page)[3]["trainer"]["mr"].startswith("-20.0 [")
+
+
+def test_failed_tools_are_shown(tmp_path: Path) -> None:
+    for sample in (0, 1):
+        fill(tmp_path, BASE, 50.0, sample=sample)
+    cell = Cell("mr", 500, 0, "trainer", 120)
+    accuracy_cells.write(cell, {"failed": "exit code 1: x", "test_scorings": 0, "data": "mr0"}, tmp_path)
+    page = accuracy_page.rendered(tmp_path)
+    assert "the tool failed in 1 of them" in page
+    assert tables(page)[0]["trainer"] == {"mr": "failed"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [({"other_processors": 0.3}, "60 s†, "), ({"fit_seconds": 130.0}, "130 s‡, "), ({"fit_seconds": 125.0}, "125 s, ")],
+)
+def test_times_of_a_loaded_machine_and_above_the_budget_are_marked(
+    tmp_path: Path, changes: dict[str, float], said: str
+) -> None:
+    fill(tmp_path, BASE, 50.0, **changes)
+    assert tables(accuracy_page.rendered(tmp_path))[1][BASE]["mr"].startswith(said)
+
+
+def test_a_win_is_marked_after_holms_correction_over_the_sets() -> None:
+    found = {name: Difference(5.0, 1.0, 9.0, p, 1.0) for name, p in (("mr", 0.04), ("sst2", 0.01), ("cold", 0.02))}
+    assert {name: said.endswith("*") for name, said in verdicts(found).items()} == {
+        "mr": True, "sst2": True, "cold": True,  # 0.04, 0.03 and 0.04
+    }  # fmt: skip
+    found["ced"] = Difference(5.0, 1.0, 9.0, 0.03, 1.0)  # then 0.06, 0.04, 0.06 and 0.06
+    assert [name for name, said in verdicts(found).items() if said.endswith("*")] == ["sst2"]
+
+
+def test_every_set_has_its_column() -> None:
+    assert sorted(COLUMNS) == sorted([*SETS, "English", "all"])
+
+
+def test_the_bits_are_those_of_the_rows() -> None:
+    assert bits({"right": "a080", "test_rows": 9}).tolist() == [True, False, True, *[False] * 5, True]
