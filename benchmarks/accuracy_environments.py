@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.accuracy_catalogue import Tool
-from benchmarks.timing import ROOT, SkippedError
+from benchmarks.timing import ROOT, SkippedError, environment
 
 READY = "packages.txt"  # written when an environment is complete
 
@@ -49,10 +49,15 @@ def _run(tool: Tool, command: list[str]) -> None:
 
 
 def variables(tool: Tool, threads: int) -> dict[str, str]:
-    """Return the variables of a tool's process: the threads of its libraries, no access to a hub, our code."""
+    """Return the variables of a tool's process: the threads of its libraries, no access to a hub, our code.
+
+    A peer does not find epigram; our own tools find the programs of this environment, such as DVC.
+    """
     libraries = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     paths = [str(ROOT)] if tool.packages else [str(ROOT), str(ROOT / "src")]
+    programs = os.environ["PATH"] if tool.packages else environment()["PATH"]
     return {
+        "PATH": programs,
         **dict.fromkeys(libraries, str(threads)),
         "HF_HUB_OFFLINE": "1",
         "DO_NOT_TRACK": "1",

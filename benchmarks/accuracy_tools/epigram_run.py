@@ -13,8 +13,10 @@ FOLDER = Path("project")
 
 
 def epigram(*arguments: str, cwd: Path = FOLDER) -> None:
-    """Run a command of epigram in the project."""
-    subprocess.run([sys.executable, "-m", "epigram.cli", *arguments], cwd=cwd, check=True)
+    """Run a command of epigram in the project; end if it fails, so that its error is the last line."""
+    done = subprocess.run([sys.executable, "-m", "epigram.cli", *arguments], cwd=cwd, check=False)
+    if done.returncode:
+        sys.exit(done.returncode)
 
 
 def main() -> None:

@@ -17,13 +17,13 @@ from benchmarks import accuracy_environments, accuracy_measure
 from benchmarks.accuracy_catalogue import Tool
 from benchmarks.accuracy_cells import Cell
 from benchmarks.accuracy_data import Corpus, disjoint_samples, sample, split_off_dev
-from benchmarks.accuracy_environments import READY, python_of
+from benchmarks.accuracy_environments import READY, python_of, variables
 from benchmarks.accuracy_grid import bits
 from benchmarks.accuracy_measure import measure, score
 from benchmarks.accuracy_process import run
 from benchmarks.accuracy_tools.project import rows_of
 from benchmarks.accuracy_tools.task import Terms, read_task, write_task
-from benchmarks.timing import SkippedError
+from benchmarks.timing import ROOT, SkippedError
 
 CELL = Cell("mr", 20, 0, "fake", 30)
 TRAIN = pl.DataFrame({"text": [f"text {i}" for i in range(50)], "label": ["good", "bad"] * 25})
@@ -154,6 +154,13 @@ def test_an_environment_is_made_once_and_again_for_other_packages(
         peer = Tool("peer", "", "x", packages=(f"a=={version}",))
         assert python_of(peer, tmp_path) == str(tmp_path / "peer/bin/python")
     assert made == [("a==1",), ("a==2",)]
+
+
+def test_only_our_own_tools_find_epigram() -> None:
+    peer = Tool("peer", "", "x", packages=("a==1",))
+    ours, theirs = (variables(each, 3)["PYTHONPATH"].split(os.pathsep) for each in (tool(), peer))
+    assert ours == [*theirs, str(ROOT / "src")]
+    assert variables(peer, 3)["OMP_NUM_THREADS"] == "3"
 
 
 def test_a_tool_without_packages_runs_here(tmp_path: Path) -> None:
