@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.accuracy_tools.task import Task, finish, read_task, words_of
+from benchmarks.accuracy_tools.task import Task, finish, read_task, without_spaces, words_of
 
 SHARE = 0.8  # of the budget, for the search; the rest is for the final fit
 RATES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -18,11 +18,6 @@ FEATURES = (  # in order of worth: n-grams, and whether term frequencies are log
 )
 
 
-def joined(text: str) -> str:
-    """Return a text without the spaces between its words."""
-    return text.replace(" ", "")
-
-
 def vectorizer(kind: str, language: str, sublinear: bool) -> Any:
     """Return TF-IDF of word n-grams, or of character n-grams; Chinese texts have spaces between their words."""
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -32,7 +27,7 @@ def vectorizer(kind: str, language: str, sublinear: bool) -> Any:
         return TfidfVectorizer(ngram_range=(1, 2), token_pattern=pattern, sublinear_tf=sublinear)
     if language == "en":
         return TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=sublinear)
-    return TfidfVectorizer(analyzer="char", ngram_range=(1, 3), preprocessor=joined, sublinear_tf=sublinear)
+    return TfidfVectorizer(analyzer="char", ngram_range=(1, 3), preprocessor=without_spaces, sublinear_tf=sublinear)
 
 
 def search(task: Task, texts: list[str], kinds: tuple[str, ...], sublinear: bool) -> Any:

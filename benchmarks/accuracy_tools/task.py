@@ -87,3 +87,8 @@ def words_of(text: str) -> str:
 
     jieba.setLogLevel("ERROR")
     return " ".join(jieba.cut(text))
+
+
+def without_spaces(text: str) -> str:
+    """Return a text without spaces; here, and not in a program, since processes of joblib look it up by its module."""
+    return text.replace(" ", "")
