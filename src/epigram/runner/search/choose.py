@@ -62,7 +62,7 @@ def propose(facts: Facts, goal: Goal, watch: Stopwatch, costs: Costs, dataset: s
     """
     first, *others = closed_form(facts)
     if goal.quality == "fast":
-        return _plan(facts, [first, *others], goal, dataset)
+        return _plan(facts, [first, *others], dataset)
     tried = yield from _try_all([first, *others], facts, CLOSED_FORM_ROWS, watch)
     chosen = [first, *(each.candidate for each in tried if each.candidate.name != first.name)]
     reserved = _seconds(facts, tried) + (3 * len(tried) + 3) * costs.stage + costs.once
@@ -70,7 +70,7 @@ def propose(facts: Facts, goal: Goal, watch: Stopwatch, costs: Costs, dataset: s
     if variants:
         longest = _lengthened(variants[0], facts, MARGIN * (watch.left - reserved) - 3 * costs.stage)
         chosen += [] if longest is None else [longest]
-    return _plan(facts, chosen, goal, dataset)
+    return _plan(facts, chosen, dataset)
 
 
 def _try_all(
@@ -139,7 +139,7 @@ def _lengthened(variant: Tried, facts: Facts, seconds: float) -> Candidate | Non
     return None
 
 
-def _plan(facts: Facts, chosen: Sequence[Candidate], goal: Goal, dataset: str) -> Plan:
+def _plan(facts: Facts, chosen: Sequence[Candidate], dataset: str) -> Plan:
     systems: dict[str, dict[str, Any]] = {each.name: each.settings for each in chosen}
     used = {system["view"] for system in systems.values()}
     return Plan(
@@ -148,5 +148,5 @@ def _plan(facts: Facts, chosen: Sequence[Candidate], goal: Goal, dataset: str) -
         views={name: view for name, view in views(facts).items() if name in used},
         systems=systems,
         prune={"enabled": False},
-        compare={"prefer": "best" if goal.quality == "best" else "cheapest"},
+        compare={"prefer": "best"},
     )

@@ -75,7 +75,7 @@ def test_good_tries_one_rate() -> None:
     machine = Machine()
     plan = plan_of(machine, 1_200, "good")
     assert {spec.system["train"]["learning_rate"] for spec in machine.asked if "train" in spec.system} == {RATES[0]}
-    assert "fine_tuned" in plan.systems and plan.compare == {"prefer": "cheapest"}
+    assert "fine_tuned" in plan.systems and plan.compare == {"prefer": "best"}
 
 
 def test_halving_tries_fewer_variants_on_more_rows() -> None:
