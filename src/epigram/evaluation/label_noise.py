@@ -1,0 +1,84 @@
+"""Suspected wrong labels, by confident learning on out-of-fold probabilities.
+
+Northcutt, Jiang and Chuang, Confident Learning: Estimating Uncertainty in Dataset Labels, 2021.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
+
+
+@dataclass(frozen=True)
+class Suspects:
+    """Rows whose label is probably wrong, the most suspicious first; each array is (S,).
+
+    `margin` is the probability of the likely label less that of the given one.
+    """
+
+    rows: Ints
+    given: Ints
+    likely: Ints
+    margin: Floats
+
+
+def find_suspects(probabilities: Floats, labels: Ints) -> Suspects:
+    """Return the suspects of N rows, ranked by margin; of equal margins, the first row is first.
+
+    `probabilities` (N, C) are predictions of models that were not trained on the row, `labels` (N,) the given labels.
+    """
+    rows = np.flatnonzero(_prune_by_noise_rate(probabilities, labels) & (probabilities.argmax(1) != labels))
+    given, likely = labels[rows], probabilities[rows].argmax(1)
+    margin = probabilities[rows, likely] - probabilities[rows, given]
+    order = np.argsort(-margin, kind="stable")
+    return Suspects(rows[order], given[order], likely[order], margin[order])
+
+
+def self_confidence(probabilities: Floats, labels: Ints) -> Floats:
+    """Return the threshold t of each class (C,): the mean probability of the class in the rows that have it (Eq. 2).
+
+    A class that no row has, or that is predicted for none of its rows, has an infinite threshold.
+    """
+    classes = probabilities.shape[1]
+    own = probabilities[np.arange(len(labels)), labels]
+    mean = ratio(np.bincount(labels, weights=own, minlength=classes), np.bincount(labels, minlength=classes))
+    return np.where(mean > 0, mean, np.inf)
+
+
+def confident_joint(probabilities: Floats, labels: Ints) -> Ints:
+    """Return the confident joint (C, C): the rows with given label i that confidently have label j (Eq. 1).
+
+    A row confidently has the most probable of the labels whose probability reaches the threshold.
+    """
+    classes = probabilities.shape[1]
+    reached = np.where(probabilities >= self_confidence(probabilities, labels), probabilities, -1.0)
+    counted = reached.max(1) >= 0
+    pairs = labels[counted] * classes + reached[counted].argmax(1)
+    return np.bincount(pairs, minlength=classes * classes).reshape(classes, classes)
+
+
+def noise_counts(probabilities: Floats, labels: Ints) -> Floats:
+    """Return the estimated number of rows (C, C) with given label i and true label j: N times the joint of Eq. 3."""
+    joint = confident_joint(probabilities, labels)
+    given = np.bincount(labels, minlength=len(joint))
+    return ratio(joint, joint.sum(1, keepdims=True)) * given[:, None]
+
+
+def _prune_by_noise_rate(probabilities: Floats, labels: Ints) -> Bools:
+    """Return (N,) whether a row is pruned: for each i ≠ j, the rows of label i that favour j the most over i.
+
+    Their number is the estimated number of rows with given label i and true label j.
+    """
+    counts = np.rint(noise_counts(probabilities, labels)).astype(np.int64)
+    np.fill_diagonal(counts, 0)
+    pruned = np.zeros(len(labels), np.bool_)
+    for label in np.flatnonzero(counts.any(1)):
+        rows = np.flatnonzero(labels == label)
+        margins = probabilities[rows] - probabilities[rows, label][:, None]
+        order = np.argsort(-margins, axis=0, kind="stable")  # of each column
+        chosen = np.arange(len(rows))[:, None] < counts[label]
+        pruned[rows[order[chosen]]] = True
+    return pruned
