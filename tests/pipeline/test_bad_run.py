@@ -32,8 +32,9 @@ runpy.run_module("epigram.stages.train", run_name="__main__")
 """
 
 
+EXAMINE = ("examine", "data/validated")
 ENSEMBLE = ("ensemble", "data/validated", "data/evaluated", "data/pruned")
-COMPARE = ("compare", "data/validated", "data/evaluated", "data/ensemble", "data/pruned")
+COMPARE = ("compare", "data/validated", "data/examined", "data/evaluated", "data/ensemble", "data/pruned")
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +68,8 @@ def shop(workshop: Workshop) -> Workshop:
         (COMPARE, "data/ensemble/ensemble.json", None, 66),
         (COMPARE, "data/ensemble/ensemble.json", b"[]", 65),
         (COMPARE, "data/validated/report.html", b"\xff", 65),
+        (COMPARE, "data/examined/report.html", None, 66),
+        (EXAMINE, "data/validated/train.parquet", b"PAR1", 65),
     ],
 )
 def test_a_stage_s_input_that_is_gone_or_broken(
@@ -197,7 +200,7 @@ def a_full_disk(room: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    "step", [("validate", "data/raw"), ("augment", "data/validated"), ENCODE, TRAIN, PRUNE, ENSEMBLE, COMPARE]
+    "step", [("validate", "data/raw"), ("augment", "data/validated"), EXAMINE, ENCODE, TRAIN, PRUNE, ENSEMBLE, COMPARE]
 )
 def test_a_disk_that_is_full(shop: Workshop, step: tuple[str, ...]) -> None:
     where = {TRAIN: ".epigram/state/train", PRUNE: ".epigram/state/prune"}.get(step, "new/out")

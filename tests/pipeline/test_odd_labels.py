@@ -28,6 +28,7 @@ OTHERS = [
 ODD = [*NAMES_OF_JAVASCRIPT, *OTHERS]
 WORDS = [chr(0x4E00 + place) for place in range(len(ODD))]  # the text of each label is a distinct character
 SYSTEMS = {"tfidf_svm": {"view": "token"}, "random": {"view": "token"}}
+COMPARED = ("validated", "examined", "evaluated", "ensemble", "pruned")
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +62,17 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
             ("evaluate", name, "data/validated", "data/encoded/token", pruned, f"data/evaluated/{name}"),
         ]
     steps += [
+        ("examine", "data/validated", "data/examined"),
         ("ensemble", "data/validated", "data/evaluated", "data/pruned", "data/ensemble"),
-        ("compare", "data/validated", "data/evaluated", "data/ensemble", "data/pruned", "data/compared"),
+        (
+            "compare",
+            "data/validated",
+            "data/examined",
+            "data/evaluated",
+            "data/ensemble",
+            "data/pruned",
+            "data/compared",
+        ),
     ]
     for step in steps:
         ended = shop.stage(*step)

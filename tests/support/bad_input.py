@@ -156,6 +156,7 @@ def built(root: Path) -> Workshop:
     steps: list[tuple[str, ...]] = [
         ("download", "data/sources/reviews.yaml", "data/raw"),
         ("validate", "data/raw", "data/validated"),
+        ("examine", "data/validated", "data/examined"),
         ("pos_table", "data/validated", "data/pos_versions", "data/pos"),
         ("augment", "data/validated", "data/augmented"),
         *(

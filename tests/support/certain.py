@@ -122,11 +122,12 @@ def evaluate(shop: Workshop, name: str) -> None:
 
 
 def compare(shop: Workshop) -> None:
-    """Combine and compare the evaluated systems, and write the report to `data/report`."""
+    """Examine the data, combine and compare the evaluated systems, and write the report to `data/report`."""
     run(
         shop,
+        ("examine", "data/validated", "data/examined"),
         ("ensemble", "data/validated", "data/evaluated", "data/pruned", "data/ensemble"),
-        ("compare", "data/validated", "data/evaluated", "data/ensemble", "data/pruned", "data/report"),
+        ("compare", "data/validated", "data/examined", "data/evaluated", "data/ensemble", "data/pruned", "data/report"),
     )
 
 

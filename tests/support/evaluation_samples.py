@@ -111,8 +111,11 @@ def corpus(labels: Sequence[str] = ("neg", "pos"), *, rows: int = 100, task: Tas
 
 def folders(root: Path, evaluations: Sequence[Evaluation], *, data_page: str = "<p>the data page</p>") -> list[str]:
     """Write the folders of a run and its params.yaml; return the stage's arguments, the output folder last."""
-    validated, evaluated, ensemble, pruned = (root / name for name in ("validated", "evaluated", "ensemble", "pruned"))
+    names = ("validated", "examined", "evaluated", "ensemble", "pruned")
+    validated, examined, evaluated, ensemble, pruned = (root / name for name in names)
     validated.mkdir(parents=True)
+    examined.mkdir()
+    (examined / "report.html").write_text("<p>the quality page</p>")
     ensemble.mkdir()
     EnsembleRecord(reason="none was built").write(ensemble)
     (validated / "corpus.json").write_text(json.dumps(corpus()))
@@ -126,4 +129,4 @@ def folders(root: Path, evaluations: Sequence[Evaluation], *, data_page: str = "
     systems = {each.metrics.system: {"view": "token"} for each in evaluations}
     params = {"dataset": "sample", "seeds": [0], "views": {"token": {}}, "systems": systems}
     (root / "params.yaml").write_text(json.dumps(params))
-    return [str(folder) for folder in (validated, evaluated, ensemble, pruned, root / "report")]
+    return [str(folder) for folder in (validated, examined, evaluated, ensemble, pruned, root / "report")]

@@ -32,8 +32,9 @@ pretrain token data/encoded/token data/pretrained/token
 train tfidf_svm data/encoded/token data/pretrained/token data/models/tfidf_svm
 prune tfidf_svm data/encoded/token data/models/tfidf_svm data/pruned/tfidf_svm
 evaluate tfidf_svm data/validated data/encoded/token data/pruned/tfidf_svm data/evaluated/tfidf_svm
+examine data/validated data/examined
 ensemble data/validated data/evaluated data/pruned data/ensemble
-compare data/validated data/evaluated data/ensemble data/pruned data/compared
+compare data/validated data/examined data/evaluated data/ensemble data/pruned data/compared
 """
 DVC_YAML = """
 stages:
@@ -44,6 +45,7 @@ stages:
     outs:
       - data/raw
       - data/validated
+      - data/examined
       - data/pos
       - data/augmented
       - data/encoded

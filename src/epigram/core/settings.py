@@ -18,6 +18,7 @@ SECTIONS = (
     *REQUIRED,
     "download",
     "validate",
+    "examine",
     "pos_table",
     "augment",
     "encode",

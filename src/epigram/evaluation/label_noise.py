@@ -14,7 +14,7 @@ from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
 
 @dataclass(frozen=True)
 class Suspects:
-    """Rows whose label is probably wrong, the most suspicious first; each array is (S,).
+    """Rows whose label is suspected to be wrong, the most suspicious first; each array is (S,).
 
     `margin` is the probability of the likely label less that of the given one.
     """

@@ -1,4 +1,4 @@
-"""Settings of evaluation and comparison: sections `evaluate`, `ensemble` and `compare` of params.yaml."""
+"""Settings of evaluation: sections `examine`, `evaluate`, `ensemble` and `compare` of params.yaml."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ from typing import Annotated, Literal
 from epigram.core.config_types import Count, OpenShare, Positive, Range, Strict
 
 Preference = Literal["cheapest", "best"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExamineSettings(Strict):
+    """Size of the examination of the training rows, and the similarity of near duplicates."""
+
+    rows: Positive = 20_000  # whose labels are judged; five times as many texts are compared with each other
+    similarity: OpenShare = 0.85  # cosine of the sets of character n-grams
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from math import sqrt
 from typing import Any
 
 from epigram.evaluation.calibration_results import Bin, Coverage
+from epigram.evaluation.learning_curve import LearningCurve
 from epigram.evaluation.pruning_record import PruningRecord
 from epigram.evaluation.results import Metrics
 from epigram.evaluation.summary import Row
@@ -94,6 +95,27 @@ def coverage(points: Sequence[Coverage]) -> str:
         width=300,
         height=240,
     )
+
+
+def learning_curve(curve: LearningCurve) -> str:
+    """Draw the accuracy at each size of the training set, the fitted law, and the interval with twice the rows."""
+    first, last = curve.sizes[0], 2 * curve.rows
+    law = [first * (last / first) ** (step / 40) for step in range(41)]
+    x = number(
+        "rows", scale={"type": "log", "nice": False}, axis={"format": "~s", "tickCount": 6}, title="labelled rows"
+    )
+    y = number("accuracy", scale={"zero": False}, axis={"format": ".1~%", "tickCount": 5}, title="accuracy")
+    doubled = {"rows": last, "accuracy": curve.doubled.value, "low": curve.doubled.low, "high": curve.doubled.high}
+    interval = {"x": x, "y": number("low", title="accuracy"), "y2": {"field": "high"}}
+    points = [{"rows": rows, "accuracy": share} for rows, share in zip(curve.sizes, curve.accuracy, strict=True)]
+    lines = [{"rows": rows, "accuracy": curve.expected(rows)} for rows in law]
+    layers = [
+        mark("line", {"x": x, "y": y}, stroke=MUTED, strokeDash=[4, 4]) | {"data": {"values": lines}},
+        mark("rule", interval, stroke=SECOND) | {"data": {"values": [doubled]}},
+        mark("circle", {"x": x, "y": y}, fill=SECOND, size=60, opacity=1) | {"data": {"values": [doubled]}},
+        mark("circle", {"x": x, "y": y}, fill=ACCENT, size=60, opacity=1) | {"data": {"values": points}},
+    ]
+    return svg(layer=layers, width=420, height=240)
 
 
 def depth(pruning: PruningRecord) -> str:

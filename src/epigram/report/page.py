@@ -72,8 +72,9 @@ def render(
     prunings: Mapping[str, PruningRecord | None],
     data_page: str,
     ensemble: EnsembleRecord | None = None,
+    quality_page: str = "",
 ) -> str:
-    """Return the whole page; `data_page` is a trusted HTML fragment, everything else is escaped."""
+    """Return the whole page; `data_page` and `quality_page` are trusted HTML fragments, everything else is escaped."""
     return _render_template(
         "report.html.j2",
         summary,
@@ -82,6 +83,7 @@ def render(
         ensemble=ensemble,
         sections=[_section(systems[row.system], prunings.get(row.system)) for row in summary.rows],
         data_page=Markup(data_page),
+        quality_page=Markup(quality_page),
         light=charts.COLOURS,
         dark=DARK,
         run_mark=Markup(RUN_MARK),

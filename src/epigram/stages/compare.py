@@ -1,6 +1,6 @@
 """compare: rank the systems of a run on the development set, choose one, and write the report.
 
-python -m epigram.stages.compare VALIDATED EVALUATED ENSEMBLE PRUNED OUT
+python -m epigram.stages.compare VALIDATED EXAMINED EVALUATED ENSEMBLE PRUNED OUT
 
 The ensemble, if there is one, is compared like a system. Writes OUT/summary.json, OUT/comparison.md, OUT/report.html,
 OUT/chosen/ (a copy of the chosen model), and the files that DVC compares between git revisions, OUT/metrics.json and
@@ -10,7 +10,7 @@ OUT/plots/.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ class Inputs:
     """Folders that the stage reads."""
 
     validated: Path
+    examined: Path
     evaluated: Path
     ensemble: Path
     pruned: Path
@@ -50,7 +51,7 @@ def run(names: list[str], settings: CompareSettings, inputs: Inputs, out: Path) 
     from epigram.report.page import render
 
     corpus, data_page = read_corpus(inputs.validated / "corpus.json"), read_text(inputs.validated / "report.html")
-    record = EnsembleRecord.read(inputs.ensemble)
+    record, quality_page = EnsembleRecord.read(inputs.ensemble), read_text(inputs.examined / "report.html")
     evaluations = _evaluations(inputs.evaluated, names)
     if record.members:
         evaluations.append(read_evaluation(inputs.ensemble))
@@ -62,7 +63,7 @@ def run(names: list[str], settings: CompareSettings, inputs: Inputs, out: Path) 
     with atomic_folder(out) as temporary:
         write_summary(temporary / "summary.json", summary)
         write_text(temporary / "comparison.md", comparison_markdown(summary))
-        write_text(temporary / "report.html", render(summary, systems, prunings, data_page, record))
+        write_text(temporary / "report.html", render(summary, systems, prunings, data_page, record, quality_page))
         write_plots(temporary, summary, systems, inputs.pruned)
         chosen = models[summary.chosen_system].with_name(f"seed-{summary.chosen_seed}")
         _copy_model(chosen, temporary / "chosen")
@@ -100,12 +101,10 @@ def _copy_model(folder: Path, to: Path) -> None:
 @handle_errors
 def main() -> None:
     """Read the settings and write the comparison."""
-    validated, evaluated, ensemble, pruned, out = map(
-        Path, arguments("VALIDATED", "EVALUATED", "ENSEMBLE", "PRUNED", "OUT")
-    )
+    *folders, out = map(Path, arguments(*(each.name.upper() for each in fields(Inputs)), "OUT"))
     params = Params.read(PARAMS)
     names = list(params.section("systems", dict[str, Any]))
-    inputs = Inputs(validated=validated, evaluated=evaluated, ensemble=ensemble, pruned=pruned)
+    inputs = Inputs(**dict(zip((each.name for each in fields(Inputs)), folders, strict=True)))
     run(names, params.section("compare", CompareSettings), inputs, out)
 
 

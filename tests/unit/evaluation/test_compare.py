@@ -186,7 +186,9 @@ def test_the_stage_writes_summary_table_report_and_the_chosen_model(stage):
     assert summary["rows"][0]["ms_per_text"] is None  # only a run measures speed
     wanted = {"system", "seeds", "dev_accuracy", "test_accuracy", "test_low", "test_high", "macro_f1", "parameters"}
     assert wanted | {"parameters_pruned"} <= summary["rows"][0].keys()
-    assert "the data page" in (out / "report.html").read_text(encoding="utf-8")
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "the data page" in page and "the quality page" in page
+    assert 'href="#quality"' in page and 'id="quality"' in page
 
 
 def test_a_summary_with_the_speeds_of_a_run_shows_them(four):
@@ -266,7 +268,7 @@ def test_the_depth_picture_comes_from_pruning_json(stage, tmp_path):
 
 
 def test_a_missing_evaluation_is_named(stage, capsys):
-    (Path(stage[1]) / "cnn" / "metrics.json").unlink()
+    (Path(stage[2]) / "cnn" / "metrics.json").unlink()
     code, error = failure(stage, capsys)
     assert code == 66
     assert "cnn/metrics.json is missing" in error

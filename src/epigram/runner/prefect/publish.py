@@ -14,6 +14,7 @@ from epigram.core.config_types import validate_as
 from epigram.core.errors import EpigramError, ParameterError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json
 from epigram.core.outcome import Outcome
+from epigram.evaluation.data_quality import FILES
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.prefect import markdown, run_charts
 from epigram.runner.search.plan import PLAN, Plan, write_plan
@@ -102,9 +103,9 @@ def comparison(graph: Graph, workspace: Workspace) -> dict[str, Any]:
 
 
 def write_run(run: Run, graph: Graph, workspace: Workspace, plan: Mapping[str, Any] | None = None) -> Path:
-    """Write runs/NAME/ with summary.json, report.html and model/ (the chosen model), and return the folder.
+    """Write runs/NAME/ with summary.json, report.html, model/ (the chosen model) and the files about data quality.
 
-    The folder also has the `plan` of a search. If the run succeeded, runs/latest points to it.
+    The folder also has the `plan` of a search. If the run succeeded, runs/latest points to it. Returns the folder.
     """
     folder, summary_file = workspace.main / "runs" / run.name, graph.find("summary.json")
     with atomic_folder(folder) as temporary:
@@ -116,6 +117,8 @@ def write_run(run: Run, graph: Graph, workspace: Workspace, plan: Mapping[str, A
 
             render_run(summary_file.with_name("report.html"), temporary / "report.html", run.as_json())
             shutil.copytree(summary_file.with_name("chosen"), temporary / "model")
+        for file in filter(None, map(graph.find, FILES)):
+            shutil.copyfile(file, temporary / file.name)
     if not run.code:
         set_link(folder.parent / "latest", run.name)
     return folder

@@ -10,7 +10,7 @@ from epigram.core.config_types import Name, Seed, Strict, validate_as
 from epigram.core.settings import check_names, check_seeds, check_views, read_params
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.validation.settings import ValidateSettings
-from epigram.evaluation.settings import CompareSettings, EnsembleSettings, EvaluateSettings
+from epigram.evaluation.settings import CompareSettings, EnsembleSettings, EvaluateSettings, ExamineSettings
 from epigram.models.settings import System
 from epigram.pruning.settings import PruneSettings
 from epigram.runner.retraining.settings import DriftSettings, RetrainSettings
@@ -27,6 +27,7 @@ class Settings(Strict):
     systems: dict[str, System]
     download: DownloadSettings = field(default_factory=DownloadSettings)
     validate: ValidateSettings = field(default_factory=ValidateSettings)
+    examine: ExamineSettings = field(default_factory=ExamineSettings)
     pos_table: PosTableSettings = field(default_factory=PosTableSettings)
     augment: AugmentSettings = field(default_factory=AugmentSettings)
     encode: EncodeSettings = field(default_factory=EncodeSettings)

@@ -1,0 +1,53 @@
+"""Section "Data quality" of the report: the first suspects and near duplicates, and the learning curve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from epigram.evaluation.data_quality import DataQuality
+from epigram.evaluation.formats import percent
+from epigram.evaluation.learning_curve import LearningCurve
+from epigram.report import charts
+from epigram.report.page import report_environment
+from epigram.text.tagsets import Language
+
+SHOWN = 20  # suspects, and pairs
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The learning curve as a chart and a sentence."""
+
+    chart: Markup
+    outlook: str
+
+
+def render_quality(quality: DataQuality, language: Language) -> str:
+    """Return an HTML fragment, in which every text and label is escaped."""
+    curve = quality.curve and Curve(Markup(charts.learning_curve(quality.curve)), outlook(quality.curve))
+    template = report_environment().get_template("quality.html.j2")
+    return template.render(quality=quality, curve=curve, shown=SHOWN, language=language)
+
+
+def describe_quality(quality: DataQuality) -> str:
+    """Return what a log says about the findings."""
+    if quality.reason and not quality.compared:
+        return quality.reason
+    counts = f"{len(quality.suspects):,} suspected labels in {quality.judged:,} rows"
+    near = f"{len(quality.pairs):,} pairs of near duplicates with different labels"
+    return "; ".join([counts, near, *([outlook(quality.curve)] if quality.curve else [])])
+
+
+def outlook(curve: LearningCurve) -> str:
+    """Return what to expect of twice the training rows, as a sentence."""
+    doubled = curve.doubled
+    interval = f"95% interval {percent(doubled.low)} to {percent(doubled.high)}"
+    change = f"accuracy {percent(curve.now)}% now, {percent(doubled.value)}% with twice the rows ({interval})"
+    saying = {
+        "helps": "More labels are expected to help",
+        "unclear": "Whether more labels would help is unclear",
+        "flat": "More labels are not expected to help",
+    }[curve.outlook]
+    return f"{saying}: {change}"

@@ -1,0 +1,45 @@
+"""examine: find suspected labels and near duplicates in train, and what more labels would do.
+
+python -m epigram.stages.examine VALIDATED OUT
+
+Writes OUT/suspects.csv, OUT/near_duplicates.csv, OUT/learning_curve.json, and OUT/report.html, a part of the report.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from epigram.core.display import echo
+from epigram.core.errors import arguments, handle_errors
+from epigram.core.files import atomic_folder, write_text
+from epigram.core.settings import Params
+from epigram.core.stage_process import run_stage
+from epigram.evaluation.settings import ExamineSettings
+
+PARAMS = ("examine",)
+
+
+def run(settings: ExamineSettings, validated: Path, out: Path) -> None:
+    """Examine the training rows and write `out` atomically."""
+    from epigram.evaluation.data_quality import write_quality
+    from epigram.evaluation.examine_train import examine_train
+    from epigram.report.quality import describe_quality, render_quality
+    from epigram.text.validated_corpus import ValidatedCorpus
+
+    corpus = ValidatedCorpus.read(validated)
+    quality = examine_train(corpus, settings)
+    with atomic_folder(out) as folder:
+        write_quality(folder, quality)
+        write_text(folder / "report.html", render_quality(quality, corpus.language))
+    echo(describe_quality(quality))
+
+
+@handle_errors
+def main() -> None:
+    """Read the settings and write the findings."""
+    validated, out = map(Path, arguments("VALIDATED", "OUT"))
+    run(Params.read(PARAMS).section("examine", ExamineSettings), validated, out)
+
+
+if __name__ == "__main__":
+    run_stage(main)

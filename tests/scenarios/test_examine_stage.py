@@ -1,0 +1,200 @@
+"""The stage `examine` on corpora whose wrong labels and near duplicates are known."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epigram.core.files import read_json
+from tests.support.bad_input import Workshop
+from tests.support.certain import LABELS, WORD, lines, run, several_labels, text_of
+
+ROWS, FLIPPED = 400, 0.05
+
+
+def corpus() -> list[dict[str, Any]]:
+    """Return rows in which one word decides the label, each with a word of its own, and 5% wrong labels."""
+    draw = np.random.default_rng(0)
+    truth = [LABELS[number] for number in draw.integers(0, 3, ROWS)]
+    wrong = np.arange(ROWS) % 20 == 3  # 5%
+    return [
+        {
+            "text": text_of([WORD[label], f"own{place}"], draw),
+            "label": LABELS[(LABELS.index(label) + 1) % 3] if wrong[place] else label,
+            "split": "train",
+            "truth": label,
+        }
+        for place, label in enumerate(truth)
+    ] + [
+        {"text": f"some {WORD[label]} today {split}", "label": label, "split": split}
+        for label in LABELS
+        for split in ("dev", "test")
+    ]
+
+
+def examined(
+    root: Path, rows: list[dict[str, Any]] | str, settings: dict[str, Any] | None = None, **source: Any
+) -> Workshop:
+    """Run download, validate and examine."""
+    shop = Workshop(root)
+    shop.params(examine=settings or {})
+    content = rows if isinstance(rows, str) else "".join(json.dumps(row) + "\n" for row in rows)
+    read = {"reader": "jsonl", "split": "split"}
+    shop.source(content, suffix="jsonl", **{"language": "en", "read": read, "labels": LABELS} | source)
+    run(
+        shop,
+        ("download", "data/sources/reviews.yaml", "data/raw"),
+        ("validate", "data/raw", "data/validated"),
+        ("examine", "data/validated", "data/examined"),
+    )
+    return shop
+
+
+def table(shop: Workshop, name: str) -> list[dict[str, str]]:
+    with (shop.root / "data/examined" / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def page(shop: Workshop) -> str:
+    return (shop.root / "data/examined/report.html").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    return examined(tmp_path_factory.mktemp("examined"), corpus())
+
+
+def test_the_wrong_labels_are_found(shop: Workshop) -> None:
+    rows = corpus()
+    wrong = {place for place, row in enumerate(rows) if row.get("truth", row["label"]) != row["label"]}
+    found = table(shop, "suspects.csv")
+    right = [line for line in found if int(line["row"]) in wrong]
+    assert len(right) / len(found) >= 0.95  # precision
+    assert len(right) / len(wrong) >= 0.8  # recall
+    for line in right:
+        row = rows[int(line["row"])]
+        assert (line["text"], line["label"], line["likely_label"]) == (row["text"], row["label"], row["truth"])
+    margins = [float(line["margin"]) for line in found]
+    assert margins == sorted(margins, reverse=True) and min(margins) > 0
+
+
+def test_the_curve_ends_at_the_share_of_right_labels(shop: Workshop) -> None:
+    found = read_json(shop.root / "data/examined/learning_curve.json")
+    assert (found["rows"], found["judged"], found["reason"]) == (ROWS, ROWS, "")
+    curve = found["curve"]
+    assert curve["sizes"] == [20, 40, 80, 112, 160, 224, 320]
+    assert curve["accuracy"][-1] == pytest.approx(1 - FLIPPED, abs=0.03)
+    assert curve["doubled"]["low"] <= 1 - FLIPPED <= curve["doubled"]["high"]
+
+
+def test_the_page_shows_the_first_suspects_and_names_the_files(shop: Workshop) -> None:
+    html = page(shop)
+    first = table(shop, "suspects.csv")[0]
+    assert first["text"] in html and f'<td class="number">{first["row"]}</td>' in html
+    for name in ("suspects.csv", "learning_curve.json"):
+        assert name in html
+    assert html.count("<svg") == 1
+    accuracy = read_json(shop.root / "data/examined/learning_curve.json")["curve"]["accuracy"][-1]
+    assert f"{100 * accuracy:.1f}% agree" in html
+    assert "None among 400 texts." in html
+
+
+def test_the_same_data_give_the_same_files(shop: Workshop, tmp_path: Path) -> None:
+    again = examined(tmp_path, corpus())
+    for file in (shop.root / "data/examined").iterdir():
+        assert file.read_bytes() == (again.root / "data/examined" / file.name).read_bytes()
+
+
+def test_near_duplicates_with_different_labels_are_found_whatever_they_contain(tmp_path: Path) -> None:
+    rows = corpus()
+    text = '=1+1, "the <b>large</b> room" and the breakfast were good but the desk did not answer'
+    rows[7] = {"text": text, "label": "money", "split": "train"}
+    rows[11] = {"text": text.replace("large", "small"), "label": "arts", "split": "train"}
+    rows[12] = {"text": text.upper() + "!", "label": "money", "split": "train"}
+    shop = examined(tmp_path, rows)
+    found = table(shop, "near_duplicates.csv")
+    assert [(line["row"], line["other_row"], line["label"], line["other_label"]) for line in found] == [
+        ("7", "11", "money", "arts")
+    ]
+    (line,) = found
+    assert (line["text"], line["other_text"]) == (rows[7]["text"], rows[11]["text"])
+    assert 0.85 <= float(line["similarity"]) < 1
+    assert "&lt;b&gt;large&lt;/b&gt;" in page(shop) and "<b>" not in page(shop)
+    assert (
+        examined(tmp_path / "strict", rows, {"similarity": 0.99})
+        and table(Workshop(tmp_path / "strict"), "near_duplicates.csv") == []
+    )
+
+
+def test_equal_texts_are_in_one_fold(tmp_path: Path) -> None:
+    """Every text has a copy and a random label: a model that has seen the copy would be right."""
+    draw = np.random.default_rng(1)
+    rows = [
+        {"text": f"own{place} own{place} {end}", "label": label, "split": "train"}
+        for place in range(120)
+        for label in [LABELS[draw.integers(3)]]
+        for end in (".", "!")
+    ]
+    shop = examined(tmp_path, [*rows, *corpus()[-6:]])
+    assert read_json(shop.root / "data/examined/learning_curve.json")["curve"]["accuracy"][-1] < 0.6
+
+
+def test_the_rows_that_are_judged_are_a_sample(tmp_path: Path) -> None:
+    shop = examined(tmp_path, corpus(), {"rows": 100})
+    found = read_json(shop.root / "data/examined/learning_curve.json")
+    assert (found["rows"], found["judged"]) == (ROWS, 100)
+    assert found["curve"]["rows"] == ROWS
+    assert max(int(line["row"]) for line in table(shop, "suspects.csv")) > 100  # not the first 100
+
+
+def test_a_label_with_few_texts_is_not_judged(tmp_path: Path) -> None:
+    rows = [row | {"label": "sport"} if row["label"] == "money" else row for row in corpus()]
+    for place in (5, 6, 7, 8, 9):
+        rows[place] = {"text": f"a text of its own{place % 4}", "label": "money", "split": "train"}
+    found = read_json(examined(tmp_path, rows).root / "data/examined/learning_curve.json")
+    assert found["judged"] == ROWS - 5
+
+
+@pytest.mark.parametrize(
+    ("content", "source", "reason"),
+    [
+        (lines(several_labels), {"task": "multi"}, "a text can have several labels"),
+        ([*corpus()[:12], *corpus()[-6:]], {}, "fewer than two labels have 5 different texts"),
+    ],
+)
+def test_data_that_cannot_be_judged_give_empty_files_with_the_reason(
+    content: Any, source: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
+    shop = examined(tmp_path, content, **source)
+    folder = shop.root / "data/examined"
+    assert (folder / "suspects.csv").read_text() == "row,label,likely_label,margin,text\n"
+    heads = "row,label,other_row,other_label,similarity,text,other_text\n"
+    assert (folder / "near_duplicates.csv").read_text() == heads
+    found = read_json(folder / "learning_curve.json")
+    assert found["curve"] is None and reason in found["reason"]
+    assert reason in page(shop)
+
+
+def test_few_rows_have_suspects_and_no_curve(tmp_path: Path) -> None:
+    shop = examined(tmp_path, [*corpus()[:30], *corpus()[-6:]])
+    found = read_json(shop.root / "data/examined/learning_curve.json")
+    assert found["curve"] is None and "No learning curve is fitted" in found["reason"]
+    assert "No learning curve is fitted" in page(shop)
+    assert found["judged"] == 30
+
+
+def test_one_to_twenty_chinese_texts_are_examined(tmp_path: Path) -> None:
+    rows = [
+        {"text": f"这次的{thing}{words}", "label": label, "split": split}
+        for thing in ("饭店", "手机", "电影", "新书", "快递", "房间", "前台", "味道")
+        for words, label in (("很好，真不错", "good"), ("很差，太糟糕", "bad"))
+        for split in ("train", "dev", "test")
+    ]
+    shop = examined(tmp_path, rows, language="zh", labels=["bad", "good"], read={"reader": "jsonl", "split": "split"})
+    assert read_json(shop.root / "data/examined/learning_curve.json")["judged"] == 16
+    assert table(shop, "suspects.csv") == []
