@@ -45,7 +45,7 @@ def test_a_lock_file_with_other_paths_removes_nothing_outside(root: Path, path: 
 def test_a_list_of_a_folder_with_other_paths_removes_nothing_outside(root: Path) -> None:
     listed = json.dumps([{"md5": f"..{root.parent}/beside/diary.txt", "relpath": "a"}]).encode()
     name = md5(listed, usedforsecurity=False).hexdigest()
-    (root / "cache" / name[:2]).mkdir()
+    (root / "cache" / name[:2]).mkdir(exist_ok=True)
     (root / "cache" / name[:2] / f"{name[2:]}.dir").write_bytes(listed)
     (root / "dvc.lock").write_text(LOCK % ("data/raw", f"{name}.dir"))
     assert repair.remove_damaged_outputs(root, ["raw"]) == []
