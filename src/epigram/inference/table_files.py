@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -97,6 +98,15 @@ def _without_blank_lines(chunk: pl.DataFrame) -> pl.DataFrame:
         return chunk
     blank = (pl.col(first) == "") & pl.all_horizontal(pl.col(others).is_null())
     return chunk.filter(~blank)
+
+
+def check_output(path: Path, *, force: bool) -> None:
+    """Raise ParameterError for a path with an unknown suffix, for a folder and, without `force`, for a file."""
+    table_format(path)
+    if path.is_dir():
+        raise ParameterError(f"{path} is a folder; expected a file")
+    if os.path.lexists(path) and not force:
+        raise ParameterError(f"{path} already exists; choose another file, or overwrite it with --force")
 
 
 @contextmanager

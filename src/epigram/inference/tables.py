@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ import polars as pl
 from epigram.core.config_types import nearest
 from epigram.core.errors import ParameterError
 from epigram.inference.base_predictor import BasePredictor, TextPrediction
-from epigram.inference.table_files import Table, open_table, table_format, table_writer
+from epigram.inference.table_files import Table, check_output, open_table, table_writer
 
 BATCH_TEXTS = 4096  # texts per prediction call and write
 WORD = pl.Struct({"text": pl.String, "start": pl.Int64, "end": pl.Int64, "label": pl.String, "probability": pl.Float64})
@@ -48,13 +47,9 @@ def predict_table(predictor: BasePredictor, source: Path, out: Path, *, text: st
     `probabilities`. A model that labels words adds `words`, those whose label is not the default. A missing text is
     predicted as an empty text. Raises ParameterError for columns that do not fit and, without `force`, if `out` exists.
     """
-    table_format(out)
-    if out.is_dir():
-        raise ParameterError(f"{out} is a folder; expected a file")
-    if os.path.lexists(out) and not force:
-        raise ParameterError(f"{out} already exists; choose another file, or overwrite it with --force")
+    check_output(out, force=force)
     table, schema = open_table(source), schema_of(predictor)
-    _check_columns(table, text, list(schema))
+    check_columns(table, text, list(schema))
     counts = Counts()
     with table_writer(out) as write, progress(table.rows) as advance:
         for chunk in table.chunks():
@@ -71,7 +66,8 @@ def schema_of(predictor: BasePredictor) -> dict[str, Any]:
     return (LABELS if predictor.multi else LABEL) | words
 
 
-def _check_columns(table: Table, text: str, added: list[str]) -> None:
+def check_columns(table: Table, text: str, added: list[str]) -> None:
+    """Raise ParameterError if the table lacks the column `text`, or has one of the columns `added`."""
     if text not in table.columns:
         raise ParameterError(f"{table.path} has no column {text!r}: {nearest(text, table.columns)} (--text)")
     if existing := [name for name in added if name in table.columns]:
@@ -83,16 +79,21 @@ def _check_columns(table: Table, text: str, added: list[str]) -> None:
 def _predict_rows(
     predictor: BasePredictor, rows: pl.DataFrame, text: str, schema: dict[str, Any], counts: Counts
 ) -> pl.DataFrame:
-    column = rows[text]
-    if column.dtype.is_nested() or column.dtype in {pl.Binary, pl.Object, pl.Duration}:
-        raise ParameterError(f"column {text!r} has the type {column.dtype}; expected text (--text)")
-    texts = column.cast(pl.String).fill_null("").to_list()
+    texts = text_column(rows, text).to_list()
     predictions = predictor.predict(texts)
     counts.add(texts, predictions, multi=predictor.multi)
     return rows.with_columns(
         pl.Series(name, [VALUES[name](answer, predictor.default_word_label) for answer in predictions], kind)
         for name, kind in schema.items()
     )
+
+
+def text_column(rows: pl.DataFrame, text: str) -> pl.Series:
+    """Return the texts of the rows; a missing text is empty. Raises ParameterError for a column that is not text."""
+    column = rows[text]
+    if column.dtype.is_nested() or column.dtype in {pl.Binary, pl.Object, pl.Duration}:
+        raise ParameterError(f"column {text!r} has the type {column.dtype}; expected text (--text)")
+    return column.cast(pl.String).fill_null("")
 
 
 VALUES: dict[str, Callable[[TextPrediction, str], Any]] = {

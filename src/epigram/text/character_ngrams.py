@@ -13,7 +13,6 @@ from epigram.text.characters import characters_of
 from epigram.text.tagsets import Language
 
 ORDERS: dict[Language, int] = {"zh": 2, "en": 3}  # characters in an n-gram
-BUCKET_BITS = 24
 _SPLIT_MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 
@@ -38,12 +37,13 @@ def mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def ngram_sets(texts: Sequence[str], language: Language) -> Any:
-    """Return the set of n-grams of each text: a sparse matrix (N, 2^24) of zeros and ones."""
+    """Return the set of n-grams of each text: a sparse matrix (N, B) of zeros and ones, B different n-grams."""
     from scipy.sparse import csr_matrix
 
     hashes = hash_ngrams(texts, language)
-    buckets = (hashes.values >> np.uint64(64 - BUCKET_BITS)).astype(np.int32)
-    sets = csr_matrix((np.ones(len(buckets), np.float32), buckets, hashes.offsets), (len(texts), 1 << BUCKET_BITS))
+    different, columns = np.unique(hashes.values, return_inverse=True)
+    shape = (len(texts), len(different))
+    sets = csr_matrix((np.ones(len(columns), np.float32), columns, hashes.offsets), shape)
     sets.sum_duplicates()
     sets.data[:] = 1.0
     return sets

@@ -1,0 +1,37 @@
+"""epigram suggest: texts worth labelling next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from epigram.core.display import echo
+from epigram.core.errors import ParameterError
+
+
+def main(
+    model: Annotated[Path, typer.Argument(help="Folder of a saved model, for example runs/latest/model.")],
+    pool: Annotated[Path, typer.Argument(help="Texts without labels: a file with one text per line, or a table.")],
+    out: Annotated[Path, typer.Option(help="Table to write; its suffix is the format.")],
+    text: Annotated[str, typer.Option(help="Text column of a table.")] = "text",
+    count: Annotated[int, typer.Option(metavar="N", help="Number of texts.")] = 50,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")] = False,
+) -> None:
+    """Choose the texts that are most worth labelling next: uncertain for the model, and different from each other.
+
+    Example: epigram suggest runs/latest/model more.txt --out next.csv
+    """
+    from epigram.inference.open_predictor import open_predictor
+    from epigram.inference.suggestions import suggest
+    from epigram.inference.table_files import check_output, table_writer
+
+    if count < 1:
+        raise ParameterError(f"--count is {count}; expected at least 1")
+    check_output(out, force=force)
+    found = suggest(open_predictor(model), pool, text, count)
+    with table_writer(out) as write:
+        write(found)
+    few = f"; {pool} has no further text that differs enough" if found.height < count else ""
+    echo(f"{out}: {found.height:,} text{'s' if found.height > 1 else ''} to label{few}")

@@ -1,0 +1,109 @@
+"""Texts of an unlabelled pool that are worth labelling next: uncertain ones that differ from each other.
+
+Margin sampling (Settles, Active Learning Literature Survey, 2009). The pool is read in chunks; memory holds only the
+most uncertain texts so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.data.validation.text_matching import loose_text
+from epigram.inference.base_predictor import BasePredictor
+from epigram.inference.table_files import open_table
+from epigram.inference.tables import BATCH_TEXTS, check_columns, text_column
+from epigram.inference.texts import TABLE_SUFFIXES, decode_lines, read_lines
+from epigram.text.character_ngrams import cosines, ngram_sets
+from epigram.text.tagsets import Language, as_language
+
+SIMILAR = 0.5  # cosine with a suggested text at which a text is skipped
+CANDIDATES = 50  # times as many uncertain texts are kept as suggestions are wanted
+ADDED = ("prediction", "probability", "uncertainty")  # columns
+KEY = "#text"
+
+
+def suggest(predictor: BasePredictor, pool: Path, text: str, count: int) -> pl.DataFrame:
+    """Return the rows of the at most `count` texts of `pool` that are most worth labelling, most uncertain first.
+
+    The pool is a file with one text per line, or a table with the texts in the column `text`; the rows have all its
+    columns and those of ADDED. Empty texts, equal texts and texts similar to a suggested one are skipped. Raises
+    DataError if the pool has no text, ParameterError for columns that do not fit.
+    """
+    candidates: pl.DataFrame | None = None
+    for rows in _read(pool, text):
+        scored = _score(predictor, rows, text)
+        merged = scored if candidates is None else pl.concat([candidates, scored], how="vertical_relaxed")
+        ranked = merged.sort("uncertainty", descending=True, maintain_order=True)
+        candidates = ranked.unique(KEY, keep="first", maintain_order=True).head(CANDIDATES * count)
+    if candidates is None or not candidates.height:
+        raise DataError(f"{pool} has no text; expected texts to choose from")
+    language = as_language(predictor.saved.frame.language)
+    chosen = candidates[choose_different(candidates[KEY].to_list(), language, count)]
+    answers = predictor.predict(chosen[text].cast(pl.String).to_list())
+    return chosen.drop(KEY, "uncertainty").with_columns(
+        prediction=pl.Series([answer.label for answer in answers], dtype=pl.String),
+        probability=pl.Series([answer.probability for answer in answers], dtype=pl.Float64),
+        uncertainty=chosen["uncertainty"],
+    )
+
+
+def uncertainty(probabilities: NDArray[np.floating[Any]], thresholds: list[float] | None) -> NDArray[Any]:
+    """Return how uncertain each row of `probabilities` (N, C) is, from 0 to 1, (N,).
+
+    It is 1 less the margin: the difference of the two highest probabilities, or, with `thresholds` (C,) of several
+    labels, the smallest distance of a probability from its threshold.
+    """
+    if thresholds is not None:
+        return np.asarray(1.0 - np.abs(probabilities - np.array(thresholds)).min(1))
+    if probabilities.shape[1] == 1:
+        return np.zeros(len(probabilities))
+    second, first = np.partition(probabilities, -2, axis=1)[:, -2:].T
+    return np.asarray(1.0 - (first - second))
+
+
+def choose_different(texts: list[str], language: Language, count: int) -> list[int]:
+    """Return the first `count` places of `texts` of which none is similar to one before it."""
+    sets, free, chosen = ngram_sets(texts, language), np.ones(len(texts), np.bool_), list[int]()
+    while len(chosen) < count and free.any():
+        place = int(free.argmax())
+        chosen.append(place)
+        free &= cosines(sets, sets[[place]]) < SIMILAR
+        free[place] = False  # also a text without n-grams
+    return chosen
+
+
+def _score(predictor: BasePredictor, rows: pl.DataFrame, text: str) -> pl.DataFrame:
+    """Return the rows with a text, with the columns KEY and uncertainty."""
+    column = text_column(rows, text)
+    keyed = rows.with_columns(pl.DataFrame({"text": column}).select(loose_text().alias(KEY)).to_series())
+    keyed = keyed.filter(keyed[KEY] != "")
+    saved = predictor.saved
+    probabilities = predictor.probabilities(keyed[text].cast(pl.String).to_list())
+    found = uncertainty(probabilities, saved.thresholds if saved.model.multi else None)
+    return keyed.with_columns(uncertainty=pl.Series(found, dtype=pl.Float64))
+
+
+def _read(pool: Path, text: str) -> Iterator[pl.DataFrame]:
+    """Yield some rows of the pool at a time."""
+    if pool.suffix.lower() in TABLE_SUFFIXES:
+        table = open_table(pool)
+        check_columns(table, text, [*ADDED, KEY])
+        for chunk in table.chunks():
+            yield from chunk.iter_slices(BATCH_TEXTS)
+        return
+    if not pool.is_file():
+        raise InputMissingError(f"{pool} is missing; expected a file with one text per line, or a table")
+    if text in {*ADDED, KEY}:
+        raise ParameterError(f"--text is {text!r}, the name of a column that is added; choose another name")
+    with pool.open("rb") as file:
+        lines = decode_lines(read_lines(file, f"{pool} line"), f"{pool} line")
+        while batch := list(islice(lines, BATCH_TEXTS)):
+            yield pl.DataFrame({text: batch})
