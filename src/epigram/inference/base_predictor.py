@@ -40,10 +40,12 @@ class BasePredictor(ABC):
     """Predictor with labels (C), and their thresholds (C) if a text may have several (`multi`).
 
     A text with more than `room` tokens is truncated. `default_word_label` is the label of a word that has no other one.
-    `encoder` gives the tokens of texts. Raises ParameterError for a `min_confidence` outside [0, 1], or with `multi`.
+    `encoder` gives the tokens of texts, whose `language` is zh or en. Raises ParameterError for a `min_confidence`
+    outside [0, 1], or with `multi`.
     """
 
     encoder: TextEncoder
+    language: str
     room: int
     default_word_label: str = ""
 

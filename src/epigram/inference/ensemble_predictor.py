@@ -33,6 +33,7 @@ class EnsemblePredictor(BasePredictor):
             if (member.labels, member.multi) != (self.labels, self.multi):
                 raise DataError(f"{member.folder} does not have the labels of the ensemble; restore the folder")
         self.blend = Blend(np.array(list(saved.weights.values())), saved.temperature)
+        self.language = self.members[0].language
         self.room = min(member.room for member in self.members)
         self.encoder = self.members[int(self.blend.weights.argmax())].encoder
 

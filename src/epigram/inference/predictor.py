@@ -47,6 +47,7 @@ class Predictor(BasePredictor):
             prepare_for_inference(self.saved.model)
         self.encoder = TextEncoder(tokenizer)
         frame = self.saved.frame
+        self.language = frame.language
         self.room, self.default_word_label = frame.room, next(iter(frame.token_labels), "")
         characters = frame.characters
         self.vocabulary = vocabulary = vocabulary_of(tokenizer)

@@ -45,7 +45,7 @@ def suggest(predictor: BasePredictor, pool: Path, text: str, count: int) -> pl.D
         candidates = ranked.unique(KEY, keep="first", maintain_order=True).head(CANDIDATES * count)
     if candidates is None or not candidates.height:
         raise DataError(f"{pool} has no text; expected texts to choose from")
-    language = as_language(predictor.saved.frame.language)
+    language = as_language(predictor.language)
     chosen = candidates[choose_different(candidates[KEY].to_list(), language, count)]
     answers = predictor.predict(chosen[text].cast(pl.String).to_list())
     return chosen.drop(KEY, "uncertainty").with_columns(
@@ -85,9 +85,8 @@ def _score(predictor: BasePredictor, rows: pl.DataFrame, text: str) -> pl.DataFr
     column = text_column(rows, text)
     keyed = rows.with_columns(pl.DataFrame({"text": column}).select(loose_text().alias(KEY)).to_series())
     keyed = keyed.filter(keyed[KEY] != "")
-    saved = predictor.saved
     probabilities = predictor.probabilities(keyed[text].cast(pl.String).to_list())
-    found = uncertainty(probabilities, saved.thresholds if saved.model.multi else None)
+    found = uncertainty(probabilities, predictor.thresholds if predictor.multi else None)
     return keyed.with_columns(uncertainty=pl.Series(found, dtype=pl.Float64))
 
 

@@ -12,9 +12,10 @@ import pytest
 
 from epigram.cli import app as cli
 from epigram.inference import suggestions
+from epigram.inference.open_predictor import open_predictor
 from epigram.inference.predictor import Predictor
 from epigram.inference.suggestions import choose_different, uncertainty
-from tests.support.linear_models import SEVERAL, svm
+from tests.support.linear_models import SEVERAL, ensemble_of_svms, svm
 
 SURE = ["nice soup here please", "soup soup", "large room", "nice clerk", "large large room", "soup nice nice"]
 UNSURE = ["large soup and clerk", "the clerk of a room"]  # words of two or three labels
@@ -182,3 +183,11 @@ def test_force_overwrites(suggest: Callable[..., None], tmp_path: Path) -> None:
     out.write_text("old")
     suggest(lines(tmp_path / "more.txt", SURE), "--out", out, "--force")
     assert out.read_text().startswith("text,prediction")
+
+
+def test_an_ensemble_chooses_by_its_own_probabilities(suggest: Callable[..., None], tmp_path: Path) -> None:
+    folder, out = ensemble_of_svms(tmp_path), tmp_path / "next.csv"
+    suggest(lines(tmp_path / "pool.txt", [*SURE, *UNSURE]), "--count", 1, "--out", out, of=folder)
+    ranked = np.sort(open_predictor(folder).probabilities([*SURE, *UNSURE]), axis=1)
+    least_sure = int((ranked[:, -1] - ranked[:, -2]).argmin())
+    assert pl.read_csv(out)["text"].to_list() == [[*SURE, *UNSURE][least_sure]]
