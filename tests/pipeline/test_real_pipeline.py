@@ -61,7 +61,9 @@ def test_prefect_gives_the_lock_and_outputs_of_dvc(finished: Path, tmp_path: Pat
     said = run(other, sys.executable, "-m", "epigram.cli", "run")
     assert (other / "dvc.lock").read_text() == (finished / "dvc.lock").read_text()
     assert "tfidf_svm" in said and (other / "runs/latest/report.html").exists()
-    assert "Speed on this machine" in (other / "runs/latest/report.html").read_text()
+    report = (other / "runs/latest/report.html").read_text()
+    assert "Speed on this machine" in report and "Suspected labels" in report
+    assert (other / "runs/latest/suspects.csv").read_text().startswith("row,label,likely_label,margin,text\n")
     answers = run(other, sys.executable, "-m", "epigram.cli", "predict", "runs/latest/model", *TEXTS)
     assert [line.split("\t")[0] for line in answers.splitlines()] == list(TEXTS.values())
 
