@@ -74,12 +74,16 @@ def propose(facts: Facts, goal: Goal, watch: Stopwatch, costs: Costs, dataset: s
 
 
 def _try_all(
-    candidates: Iterable[Candidate], facts: Facts, rows: int, watch: Stopwatch
+    candidates: Iterable[Candidate], facts: Facts, rows: int, watch: Stopwatch, reserved: float = 0.0
 ) -> Generator[Ask, TrialResult | None, list[Tried]]:
-    """Return the candidates whose trial on `rows` rows ends in time, with their results."""
+    """Return the candidates whose trial on `rows` rows ends in time, with their results.
+
+    A trial may take a share of the time that is left besides the `reserved` seconds.
+    """
     tried = []
     for candidate in candidates:
-        result = yield Ask(_spec(candidate, facts, rows), max(MIN_TRIAL_SECONDS, SEARCH_SHARE * watch.left))
+        seconds = SEARCH_SHARE * (watch.left - reserved)
+        result = None if seconds < MIN_TRIAL_SECONDS else (yield Ask(_spec(candidate, facts, rows), seconds))
         if result is not None:
             tried.append(Tried(candidate, result))
     return tried
@@ -88,20 +92,26 @@ def _try_all(
 def _halved(
     facts: Facts, variants: Sequence[Candidate], watch: Stopwatch, reserved: float
 ) -> Generator[Ask, TrialResult | None, list[Tried]]:
-    """Return the variants that are left after the last rung that the time allows, the best one first."""
+    """Return the variants that are left after the last rung that the time allows, the best one first.
+
+    The first variant shows what a step takes; without its result, no other variant is tried.
+    """
     until = watch.left - SEARCH_SHARE * max(0.0, watch.left - reserved)  # the rest is for the final training
-    left: list[Tried] = []
-    for rows in dict.fromkeys(min(rung, facts.train) for rung in RUNGS):
-        asked = [each.candidate for each in left] or list(variants)
-        needed = sum(_trial_trainings(facts) * _pace(left[0]) * each.steps(rows) for each in asked) if left else 0.0
-        if watch.left - needed < until:
+    rungs = list(dict.fromkeys(min(rung, facts.train) for rung in RUNGS))
+    left = tried = yield from _try_all(variants[:1], facts, rungs[0], watch, reserved)
+    if not tried:
+        return []
+    pace, asked = _trial_trainings(facts) * _pace(tried[0]), list(variants[1:])
+    for rows in rungs:
+        if watch.left - pace * sum(each.steps(rows) for each in asked) < until:
             break
-        tried = yield from _try_all(asked, facts, rows, watch)
-        if len(tried) < len(asked) and left:
+        found = yield from _try_all(asked, facts, rows, watch, reserved)
+        if len(found) < len(asked):
             break  # those that were not tried on these rows cannot be compared
-        left = sorted(tried, key=Tried.rank)[: max(1, len(tried) // 2)]
+        left = sorted([*tried, *found], key=Tried.rank)[: max(1, (len(tried) + len(found)) // 2)]
         if len(left) < 2:
             break
+        asked, tried = [each.candidate for each in left], []
     return left
 
 
