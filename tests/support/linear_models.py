@@ -11,9 +11,10 @@ from epigram.models import ensemble
 from epigram.models.batches import TextBatches
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import save
-from epigram.models.text_template import TextTemplate
+from epigram.models.text_template import TextTemplate, character_count
 from epigram.nn.layers.types import DataSpec
 from epigram.text.encoding import TextEncoder
+from epigram.text.token_characters import CharacterEncoder
 from epigram.text.tokenizers import SPECIALS, character_tokenizer, word_tokenizer
 from epigram.training.fitters.linear_svm import fit
 
@@ -29,8 +30,16 @@ SEVERAL = {
 }
 
 
-def svm(folder: Path, language: str, rows: list[tuple[str, str]], *, multi: bool = False, **settings: Any) -> Path:
-    """Fit a linear SVM with these `settings` on `rows` and save it as training does."""
+def svm(
+    folder: Path,
+    language: str,
+    rows: list[tuple[str, str]],
+    *,
+    multi: bool = False,
+    alphabet: str = "",
+    **settings: Any,
+) -> Path:
+    """Fit a linear SVM with these `settings` on `rows` and save it as training does; `alphabet` is that of the view."""
     texts = [text for text, _ in rows]
     words = set("".join(texts)) if language == "zh" else set(" ".join(texts).split())
     tokenizer = (character_tokenizer if language == "zh" else word_tokenizer)([*SPECIALS, *sorted(words)])
@@ -38,13 +47,17 @@ def svm(folder: Path, language: str, rows: list[tuple[str, str]], *, multi: bool
     recipe = Recipe(name="svm", about="", paper="", view="", model={"kind": "linear_svm", **settings})
     frame = TextTemplate(
         language=language, max_length=8, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=None,
-        vocabulary=tokenizer.get_vocab_size(),
+        vocabulary=tokenizer.get_vocab_size(), characters=alphabet,
     )  # fmt: skip
-    encoded = TextEncoder(tokenizer).encode(texts, 8)
+    encoded = TextEncoder(tokenizer).encode_with_positions(texts, 8)
+    characters = CharacterEncoder(alphabet).encode(texts, encoded) if alphabet else None
     given = [[int(label in said.split(", ")) for label in LABELS] for _, said in rows]
     labels = np.array(given) if multi else np.argmax(given, 1)
-    batches = TextBatches.from_template(frame, encoded.ids, labels=labels)
-    model: Any = recipe.build(DataSpec(vocabulary=frame.vocabulary, classes=3, max_length=8, multi=multi))
+    batches = TextBatches.from_template(frame, encoded.ids, labels=labels, characters=characters)
+    context = DataSpec(
+        vocabulary=frame.vocabulary, classes=3, max_length=8, multi=multi, characters=character_count(alphabet)
+    )
+    model: Any = recipe.build(context)
     fit(model, batches, batches, seed=0)
     save(
         folder / "model", model, recipe=recipe, frame=frame, labels=LABELS, tokenizer=folder / "tokenizer.json",

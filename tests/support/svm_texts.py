@@ -14,17 +14,19 @@ from epigram.nn.layers.types import DataSpec
 MAX_LENGTH = 8
 
 
-def svm_of(*, classes: int = 2, vocabulary: int = 30, multi: bool = False, **settings: Any) -> LinearSvm:
-    """Return an untrained linear SVM."""
-    context = DataSpec(vocabulary=vocabulary, classes=classes, max_length=MAX_LENGTH, multi=multi)
+def svm_of(
+    *, classes: int = 2, vocabulary: int = 30, multi: bool = False, alphabet: int = 0, **settings: Any
+) -> LinearSvm:
+    """Return an untrained linear SVM; `alphabet` is the number of character ids."""
+    context = DataSpec(vocabulary=vocabulary, classes=classes, max_length=MAX_LENGTH, multi=multi, characters=alphabet)
     return LinearSvmConfig(**settings).build(context)
 
 
-def texts(labels: Any, rows: list[list[int]]) -> TextBatches:
-    """Return texts of the token ids `rows`."""
+def texts(labels: Any, rows: list[list[int]], spelling: list[list[int]] | None = None) -> TextBatches:
+    """Return texts of the token ids `rows`; `spelling` has the character ids of each token."""
     return TextBatches(
         Ragged.from_lists(rows, np.int64), prefix=[], suffix=[], max_length=MAX_LENGTH, pad_id=0, unk_id=1,
-        labels=np.array(labels),
+        labels=np.array(labels), characters=None if spelling is None else Ragged.from_lists(spelling, np.int64),
     )  # fmt: skip
 
 

@@ -43,8 +43,10 @@ def batch_macs(model: nn.Module, length: int, frame: TextTemplate) -> float:
 def _operations(model: nn.Module, length: int, frame: TextTemplate) -> dict[str, int]:
     """Return the floating-point operations of one text by the name of the operator."""
     if isinstance(model, LinearSvm):  # one weight per class and n-gram
-        orders = range(model.orders[0], model.orders[1] + 1)
-        return {"ngrams": 2 * model.classes * sum(max(0, length - n + 1) for n in orders)}
+        count = _count_ngrams(length, model.counted.orders)
+        if model.counted.spelled is not None:  # of each token between two marks
+            count += length * _count_ngrams(CHARACTERS_PER_TOKEN + 2, model.counted.spelled)
+        return {"ngrams": 2 * model.classes * count}
     text = torch.arange(length - len(frame.prefix_ids) - len(frame.suffix_ids)) % frame.vocabulary
     ids = torch.tensor([*frame.prefix_ids, *text.tolist(), *frame.suffix_ids]).unsqueeze(0)
     characters = torch.full((*ids.shape, CHARACTERS_PER_TOKEN), 1) if frame.characters else None
@@ -52,6 +54,11 @@ def _operations(model: nn.Module, length: int, frame: TextTemplate) -> dict[str,
     with torch.inference_mode():
         counts = count_flops(lambda: model.eval()(tokens), {torch.ops.aten.mkldnn_rnn_layer: _recurrent_flops})
     return {str(operator).rpartition(".")[2]: count for operator, count in counts.items()}
+
+
+def _count_ngrams(length: int, orders: tuple[int, int]) -> int:
+    """Return the number of n-grams of a sequence."""
+    return sum(max(0, length - n + 1) for n in range(orders[0], orders[1] + 1))
 
 
 def _recurrent_flops(texts: Sequence[int], inputs: Sequence[int], states: Sequence[int], *_: Any, **__: Any) -> int:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn.layers.loss import classification_loss
-from epigram.nn.layers.ngrams import count_known, max_n
+from epigram.nn.layers.ngrams import Counted, count_known, max_n
 from epigram.nn.layers.types import DataSpec, Prediction, Tokens
 
 AUTO = "auto"
@@ -26,6 +26,7 @@ class SvmSettings(NamedTuple):
     sublinear: bool = True
     weighting: Weighting = "tfidf"
     penalty: float = 1.0
+    characters: tuple[int, ...] = ()
 
 
 FIRST = SvmSettings()
@@ -35,10 +36,11 @@ FIRST = SvmSettings()
 class LinearSvmConfig(Strict):
     """Settings of the linear SVM.
 
-    `orders` are the lengths of the n-grams. Of the n-grams that occur in at least `min_rows` training texts, the
-    `features` most frequent ones are kept. `sublinear` counts n occurrences in a text as 1 + log n. `weighting:
-    naive_bayes` multiplies the features of each class by their log-count ratios (Wang and Manning, 2012). `penalty` is
-    C of liblinear. What is `auto` is chosen on dev.
+    `orders` are the lengths of the n-grams of tokens, and `characters` those of the n-grams of the characters of each
+    token, none by default. Of the n-grams that occur in at least `min_rows` training texts, the `features` most
+    frequent ones are kept. `sublinear` counts n occurrences in a text as 1 + log n. `weighting: naive_bayes` multiplies
+    the features of each class by their log-count ratios (Wang and Manning, 2012). `penalty` is C of liblinear. What is
+    `auto` is chosen on dev.
     """
 
     kind: ClassVar[str] = "linear_svm"
@@ -46,6 +48,7 @@ class LinearSvmConfig(Strict):
     train_settings: ClassVar[tuple[str, ...]] = ("max_length", "class_weight")  # those with an effect
 
     orders: list[Positive] | Auto = field(default_factory=lambda: list(FIRST.orders))
+    characters: list[Positive] | Auto = field(default_factory=list)
     min_rows: Positive = 1
     features: Positive = 1_000_000
     sublinear: bool | Auto = FIRST.sublinear
@@ -62,27 +65,36 @@ class LinearSvmConfig(Strict):
         """The settings with the default in place of each `auto`: the first ones that a search tries."""
         given = {name: getattr(self, name) for name in SvmSettings._fields if name not in self.automatic}
         first = FIRST._replace(**given)
-        return first._replace(orders=tuple(first.orders))
+        return first._replace(orders=tuple(first.orders), characters=tuple(first.characters))
 
     def fixed(self, settings: SvmSettings) -> LinearSvmConfig:
         """Return the configuration with these settings."""
-        return replace(self, **{**settings._asdict(), "orders": list(settings.orders)})
+        lists = {"orders": list(settings.orders), "characters": list(settings.characters)}
+        return replace(self, **{**settings._asdict(), **lists})
 
     def build(self, context: DataSpec) -> LinearSvm:
         """Return the untrained model.
 
-        Raises ValueError if the orders are not ascending and consecutive, or if the keys of their n-grams exceed 64
-        bits.
+        Raises ValueError if orders are not ascending and consecutive, if the keys of their n-grams exceed 64 bits, and
+        if tokens have no characters to count.
         """
-        orders = list(self.first.orders)
-        if not orders or orders != list(range(orders[0], orders[0] + len(orders))):
-            raise ValueError(f"model.orders is {orders}; expected consecutive numbers, for example [1, 2]")
-        if orders[-1] > (largest := max_n(context.vocabulary)):
-            raise ValueError(
-                f"model.orders is {orders}, but with a vocabulary of {context.vocabulary:,} tokens only orders "
-                f"up to {largest} have keys of at most 64 bits; remove the larger ones"
-            )
+        first = self.first
+        _check_orders("orders", list(first.orders), context.vocabulary, "tokens")
+        if first.characters:
+            if not context.characters:
+                raise ValueError("model.characters needs a view with characters: true")
+            _check_orders("characters", list(first.characters), context.characters, "characters")
         return LinearSvm(self, context)
+
+
+def _check_orders(name: str, orders: list[int], vocabulary: int, units: str) -> None:
+    if not orders or orders != list(range(orders[0], orders[0] + len(orders))):
+        raise ValueError(f"model.{name} is {orders}; expected consecutive numbers, for example [1, 2]")
+    if orders[-1] > (largest := max_n(vocabulary)):
+        raise ValueError(
+            f"model.{name} is {orders}, but with a vocabulary of {vocabulary:,} {units} only orders up to {largest} "
+            "have keys of at most 64 bits; remove the larger ones"
+        )
 
 
 class LinearSvm(nn.Module):
@@ -95,14 +107,22 @@ class LinearSvm(nn.Module):
 
     def __init__(self, config: LinearSvmConfig, context: DataSpec) -> None:
         super().__init__()
+        self.vocabulary, self.alphabet = context.vocabulary, context.characters
+        self.classes, self.multi = context.classes, context.multi
         self.use(config)
-        self.vocabulary, self.classes, self.multi = context.vocabulary, context.classes, context.multi
         self.install(torch.zeros(0, dtype=torch.int64), torch.zeros(0), torch.zeros(0, context.classes))
 
     def use(self, config: LinearSvmConfig) -> None:
         """Set the settings; before the fit, each `auto` reads as its default."""
         first = config.first
-        self.config, self.orders, self.sublinear = config, (first.orders[0], first.orders[-1]), first.sublinear
+        spelled = (first.characters[0], first.characters[-1]) if first.characters else None
+        self.counted = Counted(self.vocabulary, (first.orders[0], first.orders[-1]), self.alphabet, spelled)
+        self.config, self.sublinear = config, first.sublinear
+
+    @property
+    def share(self) -> float:
+        """L2 norm of the features of tokens, and of those of characters if they are counted."""
+        return 1.0 if self.counted.spelled is None else 0.5**0.5
 
     def install(
         self, keys: Tensor, idf: Tensor, weight: Tensor, bias: Tensor | None = None, scale: float = 1.0
@@ -122,11 +142,15 @@ class LinearSvm(nn.Module):
         self.install(state["keys"], state["idf"], state["weight"], state["bias"], float(state["scale"]))
 
     def features(self, tokens: Tokens) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the known n-grams as (row (K,), feature (K,), TF-IDF value (K,)); each row has unit L2 norm."""
-        row, feature, count = count_known(tokens, self.keys, self.vocabulary, self.orders)
+        """Return the known n-grams as (row (K,), feature (K,), TF-IDF value (K,)).
+
+        Each row has unit L2 norm. If characters are counted, those of tokens and those of characters have √½ each.
+        """
+        row, feature, count = count_known(tokens, self.keys, self.counted)
         value = (1 + count.float().log() if self.sublinear else count.float()) * self.idf[feature]
-        squares = torch.zeros(len(tokens.ids), device=value.device).index_add_(0, row, value.square())
-        return row, feature, value / squares.clamp(min=1e-12).sqrt()[row]
+        part = row if self.counted.spelled is None else 2 * row + (self.keys[feature] < 0)
+        squares = torch.zeros(2 * len(tokens.ids), device=value.device).index_add_(0, part, value.square())
+        return row, feature, value * self.share / squares.clamp(min=1e-12).sqrt()[part]
 
     def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
         """Return scaled margins (B, C) as logits, and the loss if `labels` are given."""

@@ -20,6 +20,7 @@ from epigram.training.tfidf import feature_matrix, fit_features, load_blas
 from epigram.training.trained import pool
 
 PENALTIES = [0.1, 0.3, 1.0, 3.0, 10.0]  # C of liblinear
+CHARACTERS = (2, 3, 4, 5)  # lengths of n-grams of characters
 LEAST_GAIN = 0.005  # share of the loss that a change of a setting has to gain; less is chance (docs/log.md)
 
 
@@ -56,7 +57,7 @@ class SvmProblem:
         self.model, self.train, self.held_out, self.config = model, train, held_out, model.config
         self.seed, self.class_weight = seed, class_weight
         self._matrices: tuple[Any, Any] = None, None
-        self._read: tuple[tuple[int, ...], bool] | None = None  # orders and term frequency of the matrices
+        self._read: tuple[Any, ...] | None = None  # the settings that the matrices depend on
 
     @property
     def wanted(self) -> NDArray[np.integer]:
@@ -85,7 +86,7 @@ class SvmProblem:
 
     def _features(self, settings: SvmSettings) -> tuple[Any, Any]:
         """Return the matrices of `train` and of the held-out texts; those of the last settings are kept."""
-        wanted = settings.orders, settings.sublinear
+        wanted = settings.orders, settings.characters, settings.sublinear
         if self._read != wanted:
             self.model.use(self.config.fixed(settings))
             x = fit_features(self.model, self.train)
@@ -114,7 +115,10 @@ class _Search:
         self.problems, config = problems, problems[0].config
         self.wanted = np.concatenate([each.wanted for each in problems])
         longest = min(max_n(each.model.vocabulary) for each in problems)
+        alphabets = [each.model.alphabet for each in problems]
+        spelled = [CHARACTERS] if all(size and max_n(size) >= CHARACTERS[-1] for size in alphabets) else []
         values: dict[str, list[Any]] = {
+            "characters": [(), *spelled],
             "weighting": ["tfidf", "naive_bayes"],
             "penalty": PENALTIES,
             "orders": [tuple(range(1, n + 1)) for n in range(1, longest + 1)],

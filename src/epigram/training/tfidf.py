@@ -11,7 +11,7 @@ import torch
 from epigram.core.errors import ParameterError
 from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvm
-from epigram.nn.layers.ngrams import ngram_keys
+from epigram.nn.layers.ngrams import counted_keys
 
 BLAS_BYTES = 160 << 20  # bytes of address space for OpenBLAS's code and buffers
 BATCH = 1024, 262_144  # maximum texts and tokens
@@ -52,7 +52,7 @@ def _count_ngrams(model: LinearSvm, train: TextBatches) -> tuple[torch.Tensor, t
     """Return the n-grams to keep, sorted, and their smoothed inverse document frequency."""
     pieces = []
     for batch in train.in_order(*BATCH):
-        keys, rows = ngram_keys(train.gather(batch), model.vocabulary, model.orders)
+        keys, rows = counted_keys(train.gather(batch), model.counted)
         rows, order = torch.sort(rows, stable=True)  # two stable sorts: by key, and by row within a key
         keys, by_key = torch.sort(keys[order], stable=True)
         rows = rows[by_key]
@@ -67,9 +67,11 @@ def _count_ngrams(model: LinearSvm, train: TextBatches) -> tuple[torch.Tensor, t
 
 def _kept(model: LinearSvm, keys: torch.Tensor, counts: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the n-grams and counts that the settings keep."""
-    config, orders = model.config, list(range(model.orders[0], model.orders[1] + 1))
+    config, (lowest, highest) = model.config, model.counted.orders
     if not len(keys):
-        raise ParameterError(f"model.orders is {orders}, but no training text has {orders[0]} tokens")
+        raise ParameterError(
+            f"model.orders is {list(range(lowest, highest + 1))}, but no training text has {lowest} tokens"
+        )
     kept = counts >= config.min_rows
     if not kept.any():
         raise ParameterError(f"model.min_rows is {config.min_rows}, but no n-gram occurs in that many training texts")

@@ -78,7 +78,7 @@ def test_a_text_may_have_several_labels(language: str, tmp_path: Path) -> None:
 
 def test_the_n_grams_are_read_as_the_keys_of_the_model(tmp_path: Path) -> None:
     (tmp_path / "ngrams.json").write_text('{"vocabulary": 9, "ngrams": {"1": [], "2": [[0, 8], [3, 0]]}}')
-    keys, vocabulary, orders = read_ngrams(tmp_path / "ngrams.json")
+    keys, (vocabulary, orders, *_) = read_ngrams(tmp_path / "ngrams.json")
     wanted, _ = ngram_keys(padded_ids([[0, 8], [3, 0]]), 9, (2, 2))
     assert (keys.tolist(), vocabulary, orders) == (wanted.tolist(), 9, (1, 2))
     assert wanted.tolist() == [19, 41]  # 1·10 + 9, 4·10 + 1

@@ -171,7 +171,7 @@ def test_ngrams_are_written_with_their_token_ids_from_0_on(tmp_path: Path) -> No
 def test_ngrams_of_many_tokens_and_orders_without_any_are_read_exactly(tmp_path: Path) -> None:
     stored = {"vocabulary": 10**6 - 1, "ngrams": {"1": [[7]], "2": [], "3": [[123456, 0, 5], [123456, 0, 6]]}}
     (tmp_path / "ngrams.json").write_text(json.dumps(stored))
-    keys, vocabulary, orders = read_ngrams(tmp_path / "ngrams.json")
+    keys, (vocabulary, orders, *_) = read_ngrams(tmp_path / "ngrams.json")
     assert keys.tolist() == [8, 123457_000001_000006, 123457_000001_000007]  # in base 10**6; above 2**53
     assert (keys.dtype, vocabulary, orders) == (torch.int64, 10**6 - 1, (1, 3))
 

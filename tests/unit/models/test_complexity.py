@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from epigram.models.complexity import batch_macs, flops
@@ -40,3 +42,11 @@ def test_both_products_of_attention_are_counted(length: int, heads: int) -> None
 def test_chance_costs_nothing() -> None:
     model = RECIPES["random"].build(CONTEXT)
     assert flops(model, 10, FRAME) == batch_macs(model, 10, FRAME) == 0
+
+
+@pytest.mark.parametrize(("characters", "count"), [([], 10 + 9), ([2, 3], 10 + 9 + 10 * (6 + 5))])
+def test_a_linear_svm_reads_a_weight_for_each_class_and_n_gram(characters: list[int], count: int) -> None:
+    """A text of ten tokens; a token of five characters is read between two marks."""
+    settings = {"orders": [1, 2], "characters": characters}
+    model = RECIPES["tfidf_svm"].changed(model=settings).build(replace(CONTEXT, characters=30))
+    assert flops(model, 10, FRAME) == 2 * 2 * count

@@ -151,7 +151,7 @@ def test_every_number_of_a_config_is_checked() -> None:
 
 def test_orders_are_checked_without_a_list_of_their_range() -> None:
     context = DataSpec(vocabulary=10, classes=2, max_length=8)
-    assert LinearSvmConfig(orders=[2, 3]).build(context).orders == (2, 3)
+    assert LinearSvmConfig(orders=[2, 3]).build(context).counted.orders == (2, 3)
     for orders in ([1, 10**12], [1, 3], [2, 1], []):
         with pytest.raises((ValueError, ParameterError), match="expected consecutive numbers"):
             LinearSvmConfig(orders=orders).build(context)

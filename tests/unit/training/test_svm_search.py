@@ -142,6 +142,65 @@ def test_the_orders_are_as_long_as_the_label_needs(n: int, wanted: tuple[int, ..
     assert (predict(model, dev).logits.argmax(1) == gold_labels(dev)).mean() > 0.85
 
 
+def suffixed(rows: int, seed: int) -> TextBatches:
+    """Return texts of one token; each has an id of its own, and its last two characters are those of the label.
+
+    One label in twenty is wrong.
+    """
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, 2, rows)
+    endings = labels ^ (random.random(rows) < 0.05)
+    spelling = np.hstack([random.integers(4, 9, (rows, 3)), np.stack([endings + 2, 3 - endings], 1)])
+    return texts(labels, random.permutation(1000)[:rows, None].tolist(), spelling.tolist())
+
+
+def test_characters_are_chosen_where_they_tell_the_label() -> None:
+    train, dev = suffixed(200, 0), suffixed(200, 1)
+    model = svm_of(**ALL_AUTO, vocabulary=1000, alphabet=10)
+    fit(model, train, dev, seed=0)
+    assert model.config.characters == [2, 3, 4, 5]
+    assert (predict(model, dev).logits.argmax(1) == gold_labels(dev)).mean() > 0.85
+
+
+def test_characters_are_not_chosen_where_they_tell_nothing() -> None:
+    train, dev = suffixed(200, 0), suffixed(200, 1)
+    for part in (train, dev):
+        part.labels = part.ids[part.starts] % 2  # of a few tokens, which are seen in train
+        part.ids = part.ids % 20
+    model = svm_of(**ALL_AUTO, vocabulary=1000, alphabet=10)
+    fit(model, train, dev, seed=0)
+    assert model.config.characters == []
+
+
+@pytest.mark.usefixtures("unscaled")
+@pytest.mark.parametrize(("alphabet", "chosen"), [(0, ()), (6_207, (2, 3, 4, 5)), (6_208, ())])
+def test_characters_are_tried_where_the_view_has_them_and_their_keys_fit(
+    alphabet: int, chosen: tuple[int, ...]
+) -> None:
+    problem = Told(lambda settings: 0.9 if settings.characters else 0.5, **ALL_AUTO, alphabet=alphabet)
+    assert choose([problem]).settings.characters == chosen
+
+
+def test_the_final_fit_leaves_out_orders_of_characters_whose_keys_are_too_long() -> None:
+    choice = SvmChoice(PLAIN._replace(characters=(2, 3, 4, 5)), 1.0)
+    options = FitOptions(config=TrainingConfig(), path="systems.x", seed=0, rate=0.0, choice=choice)
+    model = svm_of(**ALL_AUTO, vocabulary=1000, alphabet=6_208)
+    assert fit_model(model, suffixed(20, 0), None, options).model.config.characters == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("alphabet", "characters", "message"),
+    [
+        (0, [2, 3], "model.characters needs a view with characters: true"),
+        (9, [2, 4], r"model.characters is \[2, 4\]; expected consecutive numbers"),
+        (6_208, [4, 5], "with a vocabulary of 6,208 characters only orders up to 4"),
+    ],
+)
+def test_characters_that_cannot_be_counted_are_refused(alphabet: int, characters: list[int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        svm_of(alphabet=alphabet, characters=characters)
+
+
 def noisy(share: float, seed: int) -> TextBatches:
     """Return 200 texts of one of ten tokens; its parity is the label, which is wrong in a share of the texts."""
     random = np.random.default_rng(seed)
@@ -211,7 +270,7 @@ def test_folds_choose_settings_and_scale_and_return_their_predictions() -> None:
     assert settings.orders == (1, 2, 3)
     wanted = []
     for train, dev in parts:
-        model = svm_of(**settings._asdict() | {"orders": list(settings.orders)})
+        model = svm_of(**settings._asdict() | {"orders": list(settings.orders), "characters": []})
         fit(model, train, dev, seed=0)
         wanted.append(Predicted(predict(model, dev).logits / float(model.scale), None))
     labels = np.concatenate([gold_labels(dev) for _, dev in parts])

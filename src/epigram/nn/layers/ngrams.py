@@ -1,14 +1,29 @@
-"""n-grams of token ids, as exact keys (TF-IDF) and as hashed buckets (fastText)."""
+"""n-grams of token ids and of characters, as exact keys (TF-IDF), and of token ids as hashed buckets (fastText)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from epigram.nn.layers.hashing import mix
 from epigram.nn.layers.types import Tokens
+
+SPELLED = torch.iinfo(torch.int64).min  # added to the keys of n-grams of characters, so that they are negative
+
+
+class Counted(NamedTuple):
+    """The n-grams to count: those of tokens, and those of the characters of each token unless `spelled` is None.
+
+    `orders` and `spelled` are the lowest and the highest n, `alphabet` the number of character ids.
+    """
+
+    vocabulary: int
+    orders: tuple[int, int]
+    alphabet: int = 0
+    spelled: tuple[int, int] | None = None
 
 
 def max_n(vocabulary: int) -> int:
@@ -50,15 +65,37 @@ def ngram_keys(tokens: Tokens, vocabulary: int, orders: tuple[int, int]) -> tupl
     return torch.cat(keys), torch.cat(owners)
 
 
-def count_known(
-    tokens: Tokens, known: Tensor, vocabulary: int, orders: tuple[int, int]
-) -> tuple[Tensor, Tensor, Tensor]:
+def character_keys(tokens: Tokens, alphabet: int, orders: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """Return the key and the row of every n-gram of the characters of a valid token: (K,), (K,), n as in `ngram_keys`.
+
+    A token is read between two marks, which have the id `alphabet`. Tokens without characters have no n-grams.
+    """
+    assert tokens.characters is not None
+    own = tokens.valid & (tokens.characters[..., 0] > 0)
+    spelling, rows = tokens.characters[own], own.nonzero()[:, 0]  # (T, W), (T,)
+    marked = torch.nn.functional.pad(spelling, (1, 1))
+    marked[:, 0] = alphabet
+    marked.scatter_(1, 1 + (spelling > 0).sum(1, keepdim=True), alphabet)
+    keys, owners = ngram_keys(Tokens(marked - 1, marked > 0), alphabet, orders)
+    return keys + SPELLED, rows[owners]
+
+
+def counted_keys(tokens: Tokens, counted: Counted) -> tuple[Tensor, Tensor]:
+    """Return the key and the row of every n-gram to count: (K,), (K,)."""
+    keys, rows = ngram_keys(tokens, counted.vocabulary, counted.orders)
+    if counted.spelled is None:
+        return keys, rows
+    spelled, owners = character_keys(tokens, counted.alphabet, counted.spelled)
+    return torch.cat([spelled, keys]), torch.cat([owners, rows])
+
+
+def count_known(tokens: Tokens, known: Tensor, counted: Counted) -> tuple[Tensor, Tensor, Tensor]:
     """Count the n-grams whose keys are in `known` (F,), which must be sorted.
 
     Returns the row, the index in `known` and the count of each distinct n-gram of a row: (K,) each, sorted by row,
     then by index.
     """
-    keys, rows = ngram_keys(tokens, vocabulary, orders)
+    keys, rows = counted_keys(tokens, counted)
     size = max(len(known), 1)
     index = torch.searchsorted(known, keys).clamp(max=size - 1)
     is_known = known[index] == keys if len(known) else torch.zeros_like(keys, dtype=torch.bool)

@@ -79,9 +79,16 @@ def _problem(model: LinearSvm, train: TextBatches, dev: TextBatches | None, opti
 
 def _fit_chosen(problem: SvmProblem, choice: SvmChoice) -> None:
     """Fit with the settings of a cross-validation; of its orders, those whose keys fit the larger vocabulary."""
-    longest = max_n(problem.model.vocabulary)
-    settings = choice.settings._replace(orders=tuple(order for order in choice.settings.orders if order <= longest))
+    settings, model = choice.settings, problem.model
+    settings = settings._replace(orders=_fitting(settings.orders, model.vocabulary))
+    if settings.characters:
+        settings = settings._replace(characters=_fitting(settings.characters, model.alphabet))
     problem.install(settings, problem.solve(settings), choice.scale)
+
+
+def _fitting(orders: tuple[int, ...], vocabulary: int) -> tuple[int, ...]:
+    longest = max_n(vocabulary)
+    return tuple(order for order in orders if order <= longest)
 
 
 @contextmanager
