@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,9 @@ import numpy as np
 import pytest
 
 from epigram.core.files import read_json
+from epigram.evaluation.examine_train import examine_train, sample_train
+from epigram.evaluation.settings import ExamineSettings
+from epigram.text.validated_corpus import ValidatedCorpus
 from tests.support.bad_input import Workshop
 from tests.support.certain import LABELS, WORD, lines, run, several_labels, text_of
 
@@ -152,6 +157,14 @@ def test_the_rows_that_are_judged_are_a_sample(tmp_path: Path) -> None:
     assert max(int(line["row"]) for line in table(shop, "suspects.csv")) > 100  # not the first 100
 
 
+def test_the_sample_does_not_depend_on_the_batches(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = ValidatedCorpus.read(shop.root / "data/validated")
+    whole = sample_train(corpus, 150)
+    assert whole.height == 150 and whole["row"].is_sorted()
+    monkeypatch.setattr(ValidatedCorpus, "batches", partialmethod(ValidatedCorpus.batches, size=7))
+    assert sample_train(corpus, 150).equals(whole)
+
+
 def test_a_label_with_few_texts_is_not_judged(tmp_path: Path) -> None:
     rows = [row | {"label": "sport"} if row["label"] == "money" else row for row in corpus()]
     for place in (5, 6, 7, 8, 9):
@@ -178,6 +191,13 @@ def test_data_that_cannot_be_judged_give_empty_files_with_the_reason(
     found = read_json(folder / "learning_curve.json")
     assert found["curve"] is None and reason in found["reason"]
     assert reason in page(shop)
+
+
+def test_labels_that_are_inferred_from_words_are_not_examined(shop: Workshop) -> None:
+    corpus = replace(ValidatedCorpus.read(shop.root / "data/validated"), tokens_only=True)
+    found = examine_train(corpus, ExamineSettings())
+    assert "words have labels, texts have none" in found.reason
+    assert (found.rows, found.judged, found.suspects, found.pairs, found.curve) == (ROWS, 0, [], [], None)
 
 
 def test_few_rows_have_suspects_and_no_curve(tmp_path: Path) -> None:

@@ -76,7 +76,6 @@ def choose_different(texts: list[str], language: Language, count: int) -> list[i
         place = int(free.argmax())
         chosen.append(place)
         free &= cosines(sets, sets[[place]]) < SIMILAR
-        free[place] = False  # also a text without n-grams
     return chosen
 
 

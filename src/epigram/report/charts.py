@@ -102,7 +102,7 @@ def learning_curve(curve: LearningCurve) -> str:
     first, last = curve.sizes[0], 2 * curve.rows
     law = [first * (last / first) ** (step / 40) for step in range(41)]
     x = number(
-        "rows", scale={"type": "log", "nice": False}, axis={"format": "~s", "tickCount": 6}, title="labelled rows"
+        "rows", scale={"type": "log", "nice": False}, axis={"format": "~s", "grid": False}, title="labelled rows"
     )
     y = number("accuracy", scale={"zero": False}, axis={"format": ".1~%", "tickCount": 5}, title="accuracy")
     doubled = {"rows": last, "accuracy": curve.doubled.value, "low": curve.doubled.low, "high": curve.doubled.high}

@@ -79,6 +79,15 @@ def test_folds_that_differ_widen_the_interval() -> None:
     assert apart.value == mixed.value
 
 
+def test_the_interval_of_flat_folds_is_that_of_their_means() -> None:
+    """The jackknife's error of a mean is that of the five means: their deviation divided by the root of 5."""
+    shares = np.array([0.0, 0.1, 0.2, 0.3, 0.4])
+    wrong = np.tile((np.arange(100) < 100 * shares[:, None]).ravel(), (len(SIZES), 1))
+    found = learning_curve(SIZES, wrong, np.repeat(np.arange(5), 100), 1_000).doubled
+    half = 2.7764 * shares.std(ddof=1) / np.sqrt(5)  # Student's t with four degrees of freedom
+    assert (found.low, found.value, found.high) == pytest.approx((0.8 - half, 0.8, 0.8 + half), abs=1e-4)
+
+
 def test_rows_that_agree_in_every_fold_still_have_an_error() -> None:
     errors, rows = 0.1 + 2 * SIZES**-0.5, np.repeat(np.arange(100) / 100, 5)
     found = learning_curve(SIZES, rows < errors[:, None], np.arange(500) % 5, 1_000).doubled

@@ -41,6 +41,7 @@ def test_no_text_and_texts_of_one_character_are_allowed() -> None:
     assert pairs_of([], []) == []
     assert pairs_of(["a"], [0]) == []
     assert pairs_of(["a", "b", "a"], [0, 1, 1]) == [(0, 2)]
+    assert pairs_of([LONG, "", LONG, "", ""], [0, 0, 1, 1, 0]) == [(0, 2)]
 
 
 def test_a_wrong_label_among_many_equal_texts_is_found() -> None:

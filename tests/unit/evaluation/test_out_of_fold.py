@@ -84,6 +84,14 @@ def test_the_probabilities_are_as_good_as_they_say() -> None:
     assert confidence.mean() == pytest.approx(1 - found.wrong.mean(), abs=0.03)
 
 
+def test_a_share_of_sorted_rows_has_every_label() -> None:
+    lines, labels = texts(300)
+    order = np.argsort(labels, kind="stable")
+    features = text_features([lines[row] for row in order], "en", 3)
+    found = predict_out_of_fold(features, labels[order], np.arange(300) % 5, [0.1, 1.0], classes=3)
+    assert found.wrong[0].mean() < 0.3
+
+
 def test_two_labels_have_two_probabilities() -> None:
     lines, labels = texts(120)
     found = predict_out_of_fold(text_features(lines, "en", 2), labels % 2, np.arange(120) // 6 % 5, [1.0], classes=2)

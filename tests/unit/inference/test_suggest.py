@@ -110,7 +110,7 @@ def test_memory_holds_only_the_most_uncertain_texts(
     monkeypatch.setattr(
         suggestions, "choose_different", lambda texts, *more: kept.append(len(texts)) or choose(texts, *more)
     )
-    pool = lines(tmp_path / "more.txt", [*SURE, *UNSURE])
+    pool = lines(tmp_path / "more.txt", [*SURE, *UNSURE, *UNSURE, *UNSURE])
     suggest(pool, "--count", 2, "--out", tmp_path / "next.csv")
     assert kept == [2]
     assert set(pl.read_csv(tmp_path / "next.csv")["text"]) == set(UNSURE)

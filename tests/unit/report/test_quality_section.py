@@ -70,8 +70,8 @@ def test_the_chart_is_whole_svg_with_all_points() -> None:
     html = render_quality(quality(1), "en")
     svg = html[html.index("<svg") : html.index("</svg>") + 6]
     ElementTree.fromstring(svg)
-    for label in ("labelled rows", "accuracy"):
-        assert label in svg
+    for point in ("50; accuracy: 62%", "800; accuracy: 83%", "2k; accuracy: 0.821; high: 0.889", "2k; accuracy: 85.5%"):
+        assert f"labelled rows: {point}" in svg
     assert svg.count('aria-roledescription="circle"') == len(CURVE.sizes) + 1
 
 
