@@ -37,6 +37,7 @@ def svm(
     *,
     multi: bool = False,
     alphabet: str = "",
+    max_length: int = 8,
     **settings: Any,
 ) -> Path:
     """Fit a linear SVM with these `settings` on `rows` and save it as training does; `alphabet` is that of the view."""
@@ -46,16 +47,16 @@ def svm(
     tokenizer.save(str(folder / "tokenizer.json"))
     recipe = Recipe(name="svm", about="", paper="", view="", model={"kind": "linear_svm", **settings})
     frame = TextTemplate(
-        language=language, max_length=8, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=None,
+        language=language, max_length=max_length, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=None,
         vocabulary=tokenizer.get_vocab_size(), characters=alphabet,
     )  # fmt: skip
-    encoded = TextEncoder(tokenizer).encode_with_positions(texts, 8)
+    encoded = TextEncoder(tokenizer).encode_with_positions(texts, max_length)
     characters = CharacterEncoder(alphabet).encode(texts, encoded) if alphabet else None
     given = [[int(label in said.split(", ")) for label in LABELS] for _, said in rows]
     labels = np.array(given) if multi else np.argmax(given, 1)
     batches = TextBatches.from_template(frame, encoded.ids, labels=labels, characters=characters)
     context = DataSpec(
-        vocabulary=frame.vocabulary, classes=3, max_length=8, multi=multi, characters=character_count(alphabet)
+        vocabulary=frame.vocabulary, classes=3, max_length=max_length, multi=multi, characters=character_count(alphabet)
     )
     model: Any = recipe.build(context)
     fit(model, batches, batches, seed=0)
@@ -67,12 +68,12 @@ def svm(
 
 
 def ensemble_of_svms(folder: Path, *, multi: bool = False) -> Path:
-    """Save an ensemble of two SVMs with different training rows, and return its folder."""
+    """Save an ensemble of two SVMs, which read 8 and 6 tokens and have different training rows; return its folder."""
     rows = SEVERAL["en"] if multi else TRAIN["en"]
     members = {}
-    for name, part in (("first", rows), ("second", rows[1:7])):
+    for name, part, length in (("first", rows, 8), ("second", rows[1:7], 6)):
         (folder / name).mkdir(parents=True)
-        members[name] = svm(folder / name, "en", part, multi=multi)
+        members[name] = svm(folder / name, "en", part, multi=multi, max_length=length)
     whole = ensemble.SavedEnsemble(
         folder=folder / "ensemble",
         labels=LABELS,

@@ -128,3 +128,12 @@ def test_several_labels_are_judged_one_by_one():
     assert temperature == pytest.approx(2.0, rel=0.08)
     found = calibration.calibrate("multi", expit(logits / temperature), gold, temperature, 10)
     assert found.ece < 0.02 < found.ece_uncalibrated
+
+
+def test_of_many_rows_some_decide() -> None:
+    """Logits that are three times too large, in an order in which neighbours have different labels."""
+    draw = np.random.default_rng(0)
+    logits = draw.normal(size=(50_000, 3))
+    shares = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    said = (shares.cumsum(1) > draw.random((50_000, 1))).argmax(1)
+    assert single_temperature(3 * logits, said[:, None] == np.arange(3)) == pytest.approx(3.0, abs=0.1)

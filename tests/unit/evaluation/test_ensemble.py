@@ -46,6 +46,7 @@ def test_members_that_are_right_where_the_other_is_wrong_share_the_weight() -> N
     likelihoods = np.array([[0.9, 0.1, 0.9, 0.1], [0.1, 0.9, 0.1, 0.9]])
     assert select(likelihoods, 20).tolist() == [0.5, 0.5]
     assert sorted(select(likelihoods, 1).tolist()) == [0.0, 1.0]
+    assert select(likelihoods, 3).tolist() == [0.5, 0.5]  # the third addition makes it worse
 
 
 def test_a_blend_is_the_weighted_mean_with_a_temperature() -> None:
@@ -55,6 +56,12 @@ def test_a_blend_is_the_weighted_mean_with_a_temperature() -> None:
     np.testing.assert_allclose(blend.apply(probabilities, multi=False)[0], mean**0.5 / (mean**0.5).sum())
     odds = (mean / (1 - mean)) ** 0.5
     np.testing.assert_allclose(blend.apply(probabilities, multi=True)[0], odds / (1 + odds))
+
+
+def test_labels_that_a_text_does_not_have_count_where_it_may_have_several() -> None:
+    gold = np.arange(12)[:, None] % 3 == np.arange(3)
+    members = np.stack([np.where(gold, 0.9, 0.6), np.where(gold, 0.8, 0.1)])
+    assert fit_blend(members, gold, 20, multi=True).weights.tolist() == [0.0, 1.0]
 
 
 def test_the_mean_of_members_that_err_apart_is_sharpened() -> None:

@@ -50,6 +50,7 @@ def test_the_probabilities_are_the_weighted_mean_with_the_temperature(single: Pa
     predicted = found.predict(TEXTS)
     assert [each.label for each in predicted] == [LABELS[c] for c in expected.argmax(1)]
     assert [each.truncated for each in predicted] == [False] * 4 + [True]
+    assert found.room == 6
     assert found.predict([]) == [] and found.probabilities([]).shape == (0, 3)
 
 

@@ -127,3 +127,31 @@ def test_another_clock_gives_another_plan() -> None:
     slow, fast = (plan_of(Machine(step=step), 300, "good") for step in (0.4, 0.05))
     assert slow != fast
     assert plan_of(Machine(step=0.05), 300, "good") == fast
+
+
+class Stumbling(Machine):
+    """Machine on which the first trial on 2,000 rows takes too long."""
+
+    def answer(self, ask: Ask) -> TrialResult | None:
+        stumbles = ask.spec.name == "fine_tuned" and [spec.rows for spec in self.asked].count(2_000) == 0
+        result = super().answer(ask)
+        return None if stumbles and ask.spec.rows == 2_000 else result
+
+
+def test_a_rung_that_is_not_complete_decides_nothing() -> None:
+    """On 2,000 rows only the second best variant has a result."""
+    plan = plan_of(Stumbling(best=1e-4), 10_000, "best")
+    assert plan.systems["fine_tuned"]["train"]["learning_rate"] == 1e-4
+
+
+def test_a_trial_may_take_a_share_of_what_the_final_training_leaves() -> None:
+    """Three systems of 2 s on 4,000 rows take 12 s on 8,000, their predictions 0.6 s, and 12 stages 24 s."""
+    limits: list[float] = []
+
+    class Watched(Machine):
+        def answer(self, ask: Ask) -> TrialResult | None:
+            limits.append(ask.seconds)
+            return super().answer(ask)
+
+    plan_of(Watched(), 300, "good")
+    assert limits[3] == pytest.approx(0.4 * (300 - 6 - 12 - 0.6 - 24 - 5))
