@@ -258,6 +258,13 @@ def test_a_tie_is_chosen_for_its_price_if_it_needs_at_most_half_of_it(flops: flo
     assert compared(*systems).chosen_system == chosen
 
 
+@pytest.mark.parametrize(("flops", "chosen"), [(1e6, "cheap"), (0.99e6, "best"), (400, "best")])
+def test_where_the_best_needs_next_to_no_time_it_is_chosen(flops: float, chosen: str) -> None:
+    best, cheap = cost(flops=flops), cost(flops=flops / 3)
+    systems = system("best", wrong(0), wrong(9), price=best), system("cheap", wrong(3), wrong(9), price=cheap)
+    assert compared(*systems).chosen_system == chosen
+
+
 def test_the_random_baseline_is_never_chosen_for_its_price() -> None:
     """It has no parameters. On a few rows it is tied with every system."""
     random = system("random", wrong(3), wrong(9), price=cost(parameters=0, flops=0))

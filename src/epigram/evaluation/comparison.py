@@ -2,9 +2,9 @@
 
 The best system has the highest development score; if scores are equal, the one with fewer parameters. A system whose
 development score does not differ significantly from the best is tied with it. By default the cheapest of these is
-chosen if it needs at most half of the best one's FLOPs per text; FLOPs are the same on every machine. With
-`prefer: best`, the best is chosen. The outcomes are relative to the best system, so that the test behind them does not
-depend on the choice.
+chosen if it needs at most half of the best one's FLOPs per text, unless the best needs next to none; FLOPs are the same
+on every machine. With `prefer: best`, the best is chosen. The outcomes are relative to the best system, so that the
+test behind them does not depend on the choice.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from epigram.evaluation.tokens import LabelledWords
 from epigram.evaluation.verdict import describe
 
 MUCH_CHEAPER = 0.5  # share of the best system's FLOPs at which a tied system is chosen instead
+NEGLIGIBLE = 1e6  # FLOPs per text, far below a millisecond: a best system that needs less is chosen itself
 FEW_SEEDS = 5  # with fewer, a difference between systems can be caused by the seeds
 
 
@@ -73,7 +74,7 @@ def _choose(ranked: Sequence[Evaluation], cheapest: int | None, prefer: Preferen
     if prefer == "best" or cheapest is None:
         return 0
     price, best = _price(ranked[cheapest].metrics), _price(ranked[0].metrics)
-    return cheapest if price[0] <= MUCH_CHEAPER * best[0] else 0
+    return cheapest if best[0] >= NEGLIGIBLE and price[0] <= MUCH_CHEAPER * best[0] else 0
 
 
 def _cheapest(ranked: Sequence[Evaluation], tied: Sequence[int]) -> int | None:
