@@ -14,6 +14,7 @@ from typing import IO
 from epigram.core.config_types import shown
 from epigram.core.errors import EpigramError, TryAgainError
 from epigram.core.files import write_json
+from epigram.core.spinning import SPIN_COUNT
 from epigram.models.provenance import code_hash
 from epigram.runner import child_process
 from epigram.text.encoded_dataset import View
@@ -77,7 +78,7 @@ class Trials:
     def _start(self, asked: Path, spec: TrialSpec, out: Path, output: IO[str]) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", MODULE, str(asked), *map(str, self._folders(spec)), str(out)]
         path = os.pathsep.join(filter(None, [str(self.workspace / "src"), os.environ.get("PYTHONPATH", "")]))
-        environment = {**os.environ, "PYTHONPATH": path}
+        environment = {"GOMP_SPINCOUNT": SPIN_COUNT, **os.environ, "PYTHONPATH": path}
         return child_process.start(command, cwd=self.workspace, env=environment, stdout=output, stderr=output)
 
     def _folders(self, spec: TrialSpec) -> tuple[Path, Path]:
