@@ -109,7 +109,8 @@ def _stat(pid: int) -> list[str]:
 
 def _started(pid: int) -> str:
     """Return the start of a process in clock ticks since the machine's; empty if it has ended."""
-    return _stat(pid)[19] if _stat(pid) else ""
+    fields = _stat(pid)  # read once: the process may end at any moment
+    return fields[19] if fields else ""
 
 
 def _memory_kb(pid: int) -> int:
