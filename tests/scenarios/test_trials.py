@@ -52,6 +52,15 @@ def test_a_trial_has_the_score_of_held_out_texts_and_is_kept(trials: Trials) -> 
     assert trials.run(other, 0.0) is None and kept(trials) == [file]
 
 
+def test_another_pretrained_encoder_is_another_trial(trials: Trials, shop: Workshop) -> None:
+    about = shop.root / "data/pretrained/token/about.json"
+    before, content = trials._key(SPEC), about.read_bytes()
+    about.write_text('{"steps": 0, "texts": 1}')
+    assert Trials(shop.root, trials.kept)._key(SPEC) != before
+    about.write_bytes(content)
+    assert Trials(shop.root, trials.kept)._key(SPEC) == before
+
+
 def test_a_trial_that_takes_too_long_is_ended(trials: Trials) -> None:
     assert trials.run(SPEC, 0.1) is None
     assert kept(trials) == []

@@ -47,7 +47,7 @@ def _start_repro(root: Path, *arguments: str, outcome_file: Path) -> subprocess.
     The failed stage, or DVC's process, writes its outcome to `outcome_file`, which must not exist.
     """
     return child_process.start(
-        [sys.executable, "-P", str(REPRO_SCRIPT), _stage_path(root), *arguments],
+        [sys.executable, "-P", str(REPRO_SCRIPT), stage_path(root), *arguments],
         cwd=root,
         env=_environment(outcome_file),
         stdout=subprocess.PIPE,
@@ -90,7 +90,7 @@ def _describe(code: int) -> str:
     return f"exit code {code}"
 
 
-def _stage_path(root: Path) -> str:
+def stage_path(root: Path) -> str:
     """Return the PYTHONPATH of the stages: the code of the workspace comes first."""
     return os.pathsep.join(filter(None, [str(root / "src"), os.environ.get("PYTHONPATH", "")]))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -80,12 +79,12 @@ class SearchSession:
 
 
 @contextmanager
-def open_search(request: Request, goal: Goal, watch: Stopwatch | None = None) -> Iterator[SearchSession]:
+def open_search(request: Request, goal: Goal) -> Iterator[SearchSession]:
     """Prepare the workspace of a search; its running stages and trials end with the context.
 
     Raises ParameterError for a data set whose words are labelled and not its texts.
     """
-    watch = watch or Stopwatch(goal.seconds, time.monotonic)
+    watch = Stopwatch(goal.seconds)
     with open_run(replace(request, plan=_everything(request).sections), until=ENCODED) as run:
         session = SearchSession(request, goal, watch, run)
         try:

@@ -13,10 +13,11 @@ from typing import IO
 
 from epigram.core.config_types import shown
 from epigram.core.errors import EpigramError, TryAgainError
-from epigram.core.files import write_json
-from epigram.core.spinning import SPIN_COUNT
+from epigram.core.files import sha256, write_json
+from epigram.core.spinning import limit_spinning
 from epigram.models.provenance import code_hash
 from epigram.runner import child_process
+from epigram.runner.dvc.process import stage_path
 from epigram.text.encoded_dataset import View
 from epigram.training.trials.spec import TrialResult, TrialSpec
 
@@ -51,8 +52,9 @@ class Trials:
 
     def _key(self, spec: TrialSpec) -> str:
         if spec.view not in self._fingerprints:
-            folders = (self.workspace / "data" / name / spec.view for name in ("encoded", "pretrained"))
-            self._fingerprints[spec.view] = " ".join(View.load(each).fingerprint for each in folders if _is_view(each))
+            encoded, pretrained = self._folders(spec)
+            digest = sha256(pretrained / "about.json")  # it has the checksums of the encoder
+            self._fingerprints[spec.view] = f"{View.load(encoded).fingerprint} {digest}"
         content = json.dumps([spec.content, self._fingerprints[spec.view], self.code], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:24]
 
@@ -77,17 +79,13 @@ class Trials:
 
     def _start(self, asked: Path, spec: TrialSpec, out: Path, output: IO[str]) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", MODULE, str(asked), *map(str, self._folders(spec)), str(out)]
-        path = os.pathsep.join(filter(None, [str(self.workspace / "src"), os.environ.get("PYTHONPATH", "")]))
-        environment = {"GOMP_SPINCOUNT": SPIN_COUNT, **os.environ, "PYTHONPATH": path}
+        environment = {**os.environ, "PYTHONPATH": stage_path(self.workspace)}
+        limit_spinning(environment)
         return child_process.start(command, cwd=self.workspace, env=environment, stdout=output, stderr=output)
 
     def _folders(self, spec: TrialSpec) -> tuple[Path, Path]:
         data = self.workspace / "data"
         return data / "encoded" / spec.view, data / "pretrained" / spec.view
-
-
-def _is_view(folder: Path) -> bool:
-    return (folder / "view.json").is_file()
 
 
 def _wait(child: subprocess.Popen[str], seconds: float) -> int:
