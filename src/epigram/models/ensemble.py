@@ -97,11 +97,11 @@ def copy_members(folders: Mapping[str, Path]) -> Callable[[str, Path], None]:
 
 
 def load(folder: Path) -> SavedEnsemble:
-    """Read the folder of an ensemble, whose files and members must be unchanged.
+    """Read the folder of an ensemble, whose files must be unchanged; a member's files are verified when it is loaded.
 
     Raises InputMissingError for a missing file, DataError for a changed one and for invalid values.
     """
-    listed = manifest.verify(folder)
+    listed = manifest.verify_files(folder)
     config, labels = read_json(folder / "config.json"), read_json(folder / "labels.json")
     if not isinstance(config, dict) or config.get("format") != FORMAT or not _is_valid(config, labels):
         raise DataError(f"{folder}/config.json does not describe an ensemble of this version; restore the folder")

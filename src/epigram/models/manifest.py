@@ -62,9 +62,9 @@ def verify(folder: Path) -> set[str]:
     The folder must contain these files unchanged, and no others: an unlisted file has no checksum, and a library could
     read it on its own. Raises InputMissingError for a missing file, DataError for a changed or unlisted one.
     """
-    listed = _verify_files(folder)
+    listed = verify_files(folder)
     for member in _members(folder):
-        _verify_files(member)
+        verify_files(member)
     return listed
 
 
@@ -84,7 +84,7 @@ def _entries(folder: Path) -> set[str]:
     return (files - {MEMBERS} if members else files) | {member_manifest(member.name) for member in members}
 
 
-def _verify_files(folder: Path) -> set[str]:
+def verify_files(folder: Path) -> set[str]:
     """Check the files of `folder` against its manifest, and return the names of the listed files."""
     if not folder.is_dir():
         raise InputMissingError(
