@@ -6,14 +6,13 @@ from typing import Any
 
 from prefect import flow
 from prefect.client.schemas.objects import State
-from prefect.futures import PrefectFuture
 
 from epigram.cli import program
 from epigram.runner.prefect.pipeline_run import final_state, open_run, reserve_name
 from epigram.runner.prefect.stage import RETRY_DELAYS
 from epigram.runner.workspace.request import Request
 from tasks.publish import publish
-from tasks.stage import stage_task
+from tasks.stage import run_stages
 
 
 @flow(name="pipeline", flow_run_name=reserve_name)
@@ -23,11 +22,7 @@ def pipeline(request: Request, retry_delays: tuple[float, ...] = RETRY_DELAYS) -
     The stages and their order come from dvc.yaml. `retry_delays` are the seconds before each retry of a stage.
     """
     with open_run(request) as run:
-        futures: dict[str, PrefectFuture[Any]] = {}
-        for stage in run.stages(futures):
-            dependencies = [futures[name] for name in sorted(stage.needs)]
-            task = stage_task(run, stage, retry_delays)
-            futures[stage.name] = task.submit(return_state=False, wait_for=dependencies)
+        run_stages(run, retry_delays)
         result = publish(run)
     return final_state(result)
 

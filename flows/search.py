@@ -6,7 +6,6 @@ from typing import Any
 
 from prefect import flow
 from prefect.client.schemas.objects import State
-from prefect.futures import PrefectFuture
 from prefect.states import Completed
 
 from epigram.runner.prefect.stage import RETRY_DELAYS
@@ -14,17 +13,13 @@ from epigram.runner.search.goal import Goal
 from epigram.runner.search.session import open_search
 from epigram.runner.workspace.request import Request
 from tasks.measure import measure
-from tasks.stage import stage_task
+from tasks.stage import run_stages
 
 
 @flow(name="search")
 def search(request: Request, goal: Goal) -> State[Any]:
     """Try systems on parts of the training texts; the state's data is the plan of the run."""
     with open_search(request, goal) as session:
-        futures: dict[str, PrefectFuture[Any]] = {}
-        for stage in session.run.stages(futures):
-            dependencies = [futures[name] for name in sorted(stage.needs)]
-            task = stage_task(session.run, stage, RETRY_DELAYS)
-            futures[stage.name] = task.submit(return_state=False, wait_for=dependencies)
+        run_stages(session.run, RETRY_DELAYS)
         plan = session.search(measure)
     return Completed(message=f"{len(plan.systems)} systems", data=plan)

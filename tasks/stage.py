@@ -8,10 +8,20 @@ from typing import Any
 from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
+from prefect.futures import PrefectFuture
 
 from epigram.runner.dvc.graph import Stage
 from epigram.runner.prefect.pipeline_run import PipelineRun
 from epigram.runner.prefect.stage import is_retryable
+
+
+def run_stages(run: PipelineRun, retry_delays: Sequence[float]) -> None:
+    """Submit the task of each stage, which waits for those of its dependencies, and wait for all of them."""
+    futures: dict[str, PrefectFuture[Any]] = {}
+    for stage in run.stages(futures):
+        dependencies = [futures[name] for name in sorted(stage.needs)]
+        stage_run = stage_task(run, stage, retry_delays)
+        futures[stage.name] = stage_run.submit(return_state=False, wait_for=dependencies)
 
 
 def stage_task(run: PipelineRun, stage: Stage, retry_delays: Sequence[float]) -> Task[[], State[Any]]:
