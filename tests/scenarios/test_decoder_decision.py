@@ -16,7 +16,13 @@ import torch
 from epigram.inference.predictor import Predictor
 from epigram.models.serialization import load
 from tests.support.bad_input import Workshop
-from tests.support.certain import compare, evaluate, lines, prepared, prune, several_labels, train
+from tests.support.certain import (
+    compare,
+    lines,
+    prepared,
+    run_systems,
+    several_labels,
+)
 
 CNLE: dict[str, Any] = {
     "recipe": "cnle",
@@ -46,9 +52,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     """Run all stages for two systems that differ only in `decision`."""
     shop = prepared(Workshop(tmp_path_factory.mktemp("shop")), lines(several_labels), [], task="multi")
     shop.params(systems=SYSTEMS, views={"token": {"tokenizer": "token"}})
-    for name in SYSTEMS:
-        for stage in (train, prune, evaluate):
-            stage(shop, name)
+    run_systems(shop, list(SYSTEMS))
     compare(shop)
     return shop
 

@@ -15,7 +15,14 @@ from epigram.evaluation.ensemble_record import EnsembleRecord
 from epigram.evaluation.results import read_evaluation
 from epigram.inference.open_predictor import open_predictor
 from tests.support.bad_input import Workshop
-from tests.support.certain import compare, evaluate, lines, one_label, prepared, prune, several_labels, train
+from tests.support.certain import (
+    compare,
+    lines,
+    one_label,
+    prepared,
+    run_systems,
+    several_labels,
+)
 
 NAMES = ["random", "transformer", "tfidf_svm"]
 
@@ -36,9 +43,7 @@ def noisy(rows: Any) -> Any:
 
 def finished(folder: Path, rows: Any, **source: Any) -> Workshop:
     shop = prepared(Workshop(folder), lines(noisy(rows)), NAMES, **source)
-    for name in NAMES:
-        for stage in (train, prune, evaluate):
-            stage(shop, name)
+    run_systems(shop, NAMES)
     compare(shop)
     return shop
 

@@ -13,11 +13,10 @@ from tests.support.bad_input import Workshop
 from tests.support.certain import (
     LABELS,
     compare,
-    evaluate,
     lines,
     one_label,
     prepared,
-    prune,
+    run_systems,
     several_labels,
     train,
 )
@@ -37,9 +36,7 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     """Single-label: run every stage for a neural and a linear system; export the neural one."""
     names = ["textcnn", "tfidf_svm"]
     shop = prepared(Workshop(tmp_path_factory.mktemp("single")), lines(one_label), names)
-    for name in names:
-        for stage in (train, prune, evaluate):
-            stage(shop, name)
+    run_systems(shop, names)
     compare(shop)
     exported(shop, "data/pruned/textcnn/seed-0")
     return shop
@@ -60,8 +57,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 def tagged(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     """Word labels: train, evaluate and export a tagger."""
     shop = prepared(Workshop(tmp_path_factory.mktemp("tagged")), lines(one_label), ["bilstm_tagger"], spans=True)
-    for stage in (train, prune, evaluate):
-        stage(shop, "bilstm_tagger")
+    run_systems(shop, ["bilstm_tagger"])
     exported(shop, "data/models/bilstm_tagger/seed-0")
     return shop
 

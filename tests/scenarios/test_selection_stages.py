@@ -18,13 +18,11 @@ from tests.support.bad_input import Workshop
 from tests.support.certain import (
     LABELS,
     compare,
-    evaluate,
     lines,
     one_label,
     prepared,
-    prune,
+    run_systems,
     several_labels,
-    train,
 )
 
 OTHER = {"money": "sport", "sport": "arts", "arts": "money"}
@@ -49,9 +47,7 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     """Single-label: run all stages for a deep system, a linear one and the random baseline, and compare them."""
     names = ["random", "transformer", "tfidf_svm"]
     shop = prepared(Workshop(tmp_path_factory.mktemp("single")), lines(opposed(one_label)), names, prune=ABSOLUTE)
-    for name in names:
-        for stage in (train, prune, evaluate):
-            stage(shop, name)
+    run_systems(shop, names)
     compare(shop)
     return shop
 
@@ -61,8 +57,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     """Multi-label: run all stages of a Transformer."""
     rows = lines(opposed(several_labels))
     shop = prepared(Workshop(tmp_path_factory.mktemp("several")), rows, ["transformer"], task="multi", prune=ABSOLUTE)
-    for stage in (train, prune, evaluate):
-        stage(shop, "transformer")
+    run_systems(shop, ["transformer"])
     return shop
 
 

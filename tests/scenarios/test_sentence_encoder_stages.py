@@ -17,7 +17,14 @@ from epigram.inference.predictor import Predictor
 from epigram.models.serialization import load
 from epigram.text.encoded_dataset import View
 from tests.support.bad_input import Workshop
-from tests.support.certain import FILLERS, LABELS, WORD, evaluate, one_label, prune, run, train
+from tests.support.certain import (
+    FILLERS,
+    LABELS,
+    WORD,
+    one_label,
+    run,
+    run_systems,
+)
 from tests.support.sentence_encoder import encoding, write_checkpoint
 
 NAMES = ["embedding_linear", "hybrid_linear", "bert"]
@@ -46,9 +53,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
         ("encode", "token", "data/validated", "data/augmented", "data/pos", "data/encoded/token"),
         ("pretrain", "token", "data/encoded/token", "data/pretrained/token"),
     )
-    for name in NAMES:
-        for stage in (train, prune, evaluate):
-            stage(shop, name)
+    run_systems(shop, NAMES)
     return shop
 
 

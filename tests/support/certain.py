@@ -121,6 +121,13 @@ def evaluate(shop: Workshop, name: str) -> None:
     run(shop, ("evaluate", name, "data/validated", "data/encoded/token", pruned, out))
 
 
+def run_systems(shop: Workshop, names: Sequence[str]) -> None:
+    """Train, prune and evaluate the systems `names`."""
+    for name in names:
+        for stage in (train, prune, evaluate):
+            stage(shop, name)
+
+
 def compare(shop: Workshop) -> None:
     """Examine the data, combine and compare the evaluated systems, and write the report to `data/report`."""
     run(
