@@ -14,7 +14,7 @@ import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, Ints
 from epigram.evaluation.settings import EnsembleSettings
-from epigram.evaluation.temperature import fit_temperature
+from epigram.evaluation.temperature import fit_temperature, from_logits
 
 CLIP = 1e-7  # smallest probability and smallest distance from 1
 
@@ -80,14 +80,6 @@ def parts_of(gold: Bools, parts: int, *, multi: bool) -> Ints:
     part = np.empty(len(gold), dtype=np.int64)
     part[order] = np.arange(len(gold)) % min(parts, len(gold))
     return part
-
-
-def from_logits(logits: Floats, *, multi: bool) -> Floats:
-    """Return the probabilities of logits (N, C): sigmoid if a text may have several labels, else softmax."""
-    if multi:
-        return np.asarray(1 / (1 + np.exp(-logits)))
-    shares = np.exp(logits - logits.max(1, keepdims=True))
-    return np.asarray(shares / shares.sum(1, keepdims=True))
 
 
 def _log_mean(probabilities: Floats, weights: Floats, *, multi: bool) -> Floats:

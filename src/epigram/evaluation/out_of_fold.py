@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, Ints
-from epigram.evaluation.temperature import fit_temperature
+from epigram.evaluation.temperature import fit_temperature, from_logits
 
 MAX_FEATURES = 1 << 16
 MAX_WEIGHTS = 1 << 22  # features times labels
@@ -92,6 +92,4 @@ def _margins(features: Any, labels: Ints, held_out: Any, seed: int) -> Floats:
 def _calibrate(margins: Floats, labels: Ints) -> Floats:
     """Return the probabilities (N, C): the softmax of the margins, with the temperature of the smallest loss."""
     gold = labels[:, None] == np.arange(margins.shape[1])
-    scaled = margins / fit_temperature(margins, gold, multi=False)
-    shares = np.exp(scaled - scaled.max(1, keepdims=True))
-    return np.asarray(shares / shares.sum(1, keepdims=True))
+    return from_logits(margins / fit_temperature(margins, gold, multi=False), multi=False)

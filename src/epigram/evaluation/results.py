@@ -239,10 +239,15 @@ class Evaluation:
 
 
 def write_evaluation(folder: Path, evaluation: Evaluation) -> None:
-    """Write `metrics.json` and `predictions.safetensors` into `folder` atomically."""
+    """Write the folder of an evaluation atomically."""
     with atomic_folder(folder) as temporary:
-        write_json(temporary / "metrics.json", asdict(evaluation.metrics))
-        write_arrays(temporary / "predictions.safetensors", _present(evaluation.predictions))
+        write_files(temporary, evaluation)
+
+
+def write_files(folder: Path, evaluation: Evaluation) -> None:
+    """Write `metrics.json` and `predictions.safetensors` into an existing folder."""
+    write_json(folder / "metrics.json", asdict(evaluation.metrics))
+    write_arrays(folder / "predictions.safetensors", _present(evaluation.predictions))
 
 
 def read_evaluation(folder: Path) -> Evaluation:

@@ -39,3 +39,11 @@ def fit_temperature(logits: NDArray[np.floating[Any]], gold: NDArray[np.bool_], 
         low, high = (low, right) if loss(left) <= loss(right) else (left, high)
     best = (low + high) / 2
     return float(np.exp(best)) if loss(best) < loss(0.0) else 1.0
+
+
+def from_logits(logits: NDArray[np.floating[Any]], *, multi: bool) -> NDArray[np.floating[Any]]:
+    """Return the probabilities of logits (N, C): sigmoid if a text may have several labels, else softmax."""
+    if multi:
+        return np.asarray(1 / (1 + np.exp(-logits)))
+    shares = np.exp(logits - logits.max(1, keepdims=True))
+    return np.asarray(shares / shares.sum(1, keepdims=True))

@@ -33,7 +33,6 @@ SPEED = Path("data/speed")
 def load_split(evaluation: Evaluation, corpus: ValidatedCorpus, name: str) -> Split:
     """Return the labels and texts of the rows of a split that were evaluated, in their order."""
     import numpy as np
-    import polars as pl
 
     from epigram.core.ragged import Ragged
     from epigram.evaluation.splits import Split
@@ -45,8 +44,7 @@ def load_split(evaluation: Evaluation, corpus: ValidatedCorpus, name: str) -> Sp
     )
     split = "train" if name == "dev" and corpus.folds else name
     columns = [*([] if split == "train" else ["in_train"]), *([] if gold is None else ["tokens"])]
-    frame = corpus.frame(split, "row", "text", *columns)
-    found = pl.DataFrame({"row": rows}).join(frame, on="row", how="left", maintain_order="left")
+    found = corpus.frame_of(split, rows, "text", *columns)
     words = None
     if gold is not None:
         texts, separator = found["tokens"].fill_null([]).to_list(), "" if corpus.language == "zh" else " "
@@ -57,14 +55,11 @@ def load_split(evaluation: Evaluation, corpus: ValidatedCorpus, name: str) -> Sp
 
 def write(out: Path, combined: Combined, pruned: Path) -> None:
     """Write `out` atomically: the record and, if there is an ensemble, its evaluation and models."""
-    from epigram.evaluation.results import write_evaluation
+    from epigram.evaluation.results import write_files
 
     with atomic_folder(out) as new:
         if combined.evaluation is not None:
-            write_evaluation(new / "evaluation", combined.evaluation)
-            for file in (new / "evaluation").iterdir():
-                file.rename(new / file.name)
-            (new / "evaluation").rmdir()
+            write_files(new, combined.evaluation)
             for number in range(len(combined.evaluation.metrics.seeds)):
                 _write_model(new, combined, number, pruned)
         combined.record.write(new)

@@ -32,13 +32,11 @@ PARAMS = ("seeds", "evaluate")
 def load_split(view: View, corpus: ValidatedCorpus, name: str) -> Split:
     """Return the labels and texts of one split, in the order of the view's rows."""
     import numpy as np
-    import polars as pl
 
     from epigram.evaluation.splits import Split
 
     part, columns = view.split(name), ["tokens", "token_labels"] if view.token_labels else []
-    frame = corpus.frame(name, "row", "text", *columns)
-    rows = pl.DataFrame({"row": np.array(part.rows)}).join(frame, on="row", how="left", maintain_order="left")
+    rows = corpus.frame_of(name, np.array(part.rows), "text", *columns)
     return Split(
         labels=np.array(part.labels, dtype=np.int64),
         rows=np.array(part.rows),

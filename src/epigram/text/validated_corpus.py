@@ -85,6 +85,11 @@ class ValidatedCorpus:
         step = 1 if most is None else max(1, -(-self.count(split) // most))
         return self._collect(self._scan(split).select(columns).gather_every(step), split)
 
+    def frame_of(self, split: str, rows: NDArray[np.integer[Any]], *columns: str) -> pl.DataFrame:
+        """Return `columns` of the rows of a split with the numbers `rows`, in their order."""
+        frame = self.frame(split, "row", *columns)
+        return pl.DataFrame({"row": rows}).join(frame, on="row", how="left", maintain_order="left")
+
     def texts(self, split: str) -> Iterator[Sequence[str]]:
         """Return an iterator over the texts of a split, in batches."""
         return (batch["text"].to_list() for batch in self.batches(split, "text"))

@@ -35,7 +35,8 @@ def tune_by(model: Any, predicted: Predicted, labels: NDArray[np.integer]) -> tu
     None if a text has one label.
     """
     if isinstance(model, Classifier):
-        predicted = _calibrate(model, predicted, labels)
+        predicted, temperature = calibrated(predicted, labels)
+        model.temperature.fill_(temperature)
     if not predicted.multi:
         return predicted, None
     if decodes(model):
@@ -44,9 +45,8 @@ def tune_by(model: Any, predicted: Predicted, labels: NDArray[np.integer]) -> tu
     return predicted, thresholds
 
 
-def _calibrate(model: Classifier, predicted: Predicted, labels: NDArray[np.integer]) -> Predicted:
-    """Set the model's temperature, and return the predictions with it."""
+def calibrated(predicted: Predicted, labels: NDArray[np.integer]) -> tuple[Predicted, float]:
+    """Return the predictions with the best temperature for the `labels`, (N,) or (N, C), and the temperature."""
     gold = labels > 0 if predicted.multi else labels[:, None] == np.arange(predicted.logits.shape[1])
     temperature = fit_temperature(predicted.logits, gold, multi=predicted.multi)
-    model.temperature.fill_(temperature)
-    return replace(predicted, logits=predicted.logits / np.float32(temperature))
+    return replace(predicted, logits=predicted.logits / np.float32(temperature)), temperature

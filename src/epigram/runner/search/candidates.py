@@ -34,6 +34,11 @@ class Facts:
         """Number of trainings of a system: one for each fold, and the final one."""
         return self.folds + 1
 
+    @property
+    def predicted(self) -> int:
+        """Number of texts that a system predicts in its evaluation."""
+        return self.dev + self.test + (self.train if self.folds else 0)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:

@@ -130,9 +130,9 @@ def _spec(candidate: Candidate, facts: Facts, rows: int) -> TrialSpec:
 
 def _seconds(facts: Facts, tried: Iterable[Tried]) -> float:
     """Return the estimated seconds to train and evaluate the systems on all rows."""
-    texts = facts.dev + facts.test + facts.train * bool(facts.folds)
     return sum(
-        facts.trainings * each.result.seconds * facts.train / each.result.rows + texts * each.result.ms_per_text / 1000
+        facts.trainings * each.result.seconds * facts.train / each.result.rows
+        + facts.predicted * each.result.ms_per_text / 1000
         for each in tried
     )
 
@@ -140,8 +140,7 @@ def _seconds(facts: Facts, tried: Iterable[Tried]) -> float:
 def _lengthened(variant: Tried, facts: Facts, seconds: float) -> Candidate | None:
     """Return the candidate with as many epochs as can be trained in `seconds`, None if not even one can."""
     pace = _pace(variant)
-    texts = facts.dev + facts.test + facts.train * bool(facts.folds)
-    seconds -= texts * variant.result.ms_per_text / 1000
+    seconds -= facts.predicted * variant.result.ms_per_text / 1000
     for epochs in EPOCHS:
         found = variant.candidate.with_train(epochs=epochs)
         if facts.trainings * pace * found.steps(facts.train) <= seconds:

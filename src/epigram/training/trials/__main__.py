@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,8 +18,7 @@ import torch
 from epigram.core.config_types import validate_as
 from epigram.core.errors import arguments, handle_errors, run_and_exit
 from epigram.core.files import write_json
-from epigram.evaluation.temperature import fit_temperature
-from epigram.models.predict import Predicted, gold_labels, predict
+from epigram.models.predict import gold_labels, predict
 from epigram.models.registry import recipe_of
 from epigram.models.settings import System
 from epigram.nn.pretrained.warm_start import find_pretrained
@@ -32,6 +30,7 @@ from epigram.training.train_system import prepare
 from epigram.training.trained import FitOptions, pool
 from epigram.training.trials.sample import SampledView
 from epigram.training.trials.spec import TrialResult, TrialSpec
+from epigram.training.tuning import calibrated
 
 Part = tuple[SampledView, Path | None]  # a view with dev, and the folder of an encoder that was pretrained on it
 
@@ -53,11 +52,15 @@ def run(spec: TrialSpec, view: View, pretrained: Path) -> TrialResult:
         answered += time.perf_counter() - ended
         labels.append(gold_labels(dev))
         seconds, rows = seconds + ended - began, rows + len(train)
-    wanted = np.concatenate(labels)
-    score, loss = _judge(pool(predictions), wanted)
-    count = len(predictions)
-    milliseconds = 1000 * answered / len(wanted)
-    return TrialResult(score=score, loss=loss, rows=rows // count, seconds=seconds / count, ms_per_text=milliseconds)
+    wanted, count = np.concatenate(labels), len(predictions)
+    pooled, _ = calibrated(pool(predictions), wanted)
+    return TrialResult(
+        score=pooled.score(wanted),
+        loss=pooled.loss(wanted),
+        rows=rows // count,
+        seconds=seconds / count,
+        ms_per_text=1000 * answered / len(wanted),
+    )
 
 
 def _parts(spec: TrialSpec, view: View, pretrained: Path) -> Iterator[Part]:
@@ -70,13 +73,6 @@ def _parts(spec: TrialSpec, view: View, pretrained: Path) -> Iterator[Part]:
     for number in range(min(spec.folds, view.folds)):
         fold = sampled.fold(number)
         yield fold, encoder and find_pretrained(fold_folder(pretrained, number), fold.tokenizer_json)
-
-
-def _judge(predicted: Predicted, labels: np.ndarray[Any, Any]) -> tuple[float, float]:
-    """Return the score, and the loss with the best temperature."""
-    gold = labels > 0 if predicted.multi else labels[:, None] == np.arange(predicted.logits.shape[1])
-    temperature = np.float32(fit_temperature(predicted.logits, gold, multi=predicted.multi))
-    return predicted.score(labels), Predicted(predicted.logits / temperature, None, predicted.multi).loss(labels)
 
 
 @handle_errors
