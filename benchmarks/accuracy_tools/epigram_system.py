@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from benchmarks.accuracy_tools.project import LOCAL, NAME, rows_of, source_of
 from benchmarks.accuracy_tools.task import Task, finish, read_task, write_rows
@@ -22,11 +23,16 @@ def lay_out(task: Task) -> None:
     (FOLDER / f"data/sources/{NAME}.yaml").write_text(source_of(task), encoding="utf-8")
 
 
+def tokens(language: str) -> dict[str, Any]:
+    """Return the view of a system without an encoder; that of English texts has the characters of words too."""
+    return {"tokenizer": "token", "characters": language == "en"}
+
+
 def main() -> None:
     """Train the system with its default settings and predict."""
     task, system = read_task(), sys.argv[1]
     package = None if system == "tfidf_svm" else CHECKPOINTS[task.terms.language]
-    view = {"tokenizer": "wordpiece", "checkpoint": f"package:{package}"} if package else {"tokenizer": "token"}
+    view = {"tokenizer": "wordpiece", "checkpoint": f"package:{package}"} if package else tokens(task.terms.language)
     lay_out(task)
     change(FOLDER, views={"view": view}, systems={system: {"view": "view"}}, seeds=[task.terms.seed])
     stages = {name: [part.format(view="view") for part in parts] for name, parts in ARGUMENTS.items()}
@@ -40,7 +46,7 @@ def main() -> None:
     model = epigram.load(FOLDER / f"data/model/seed-{task.terms.seed}")
     predicted = [str(one.label) for one in model.predict(task.tests)]
     packages = ["torch", "numpy", "scikit-learn", *([package] if package else [])]
-    finish(predicted, fitted=fitted, settings=f"{system}, {package or 'token'}", packages=packages)
+    finish(predicted, fitted=fitted, settings=f"{system}, {package or view}", packages=packages)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ import yaml
 from tests.support.toy import PARTS
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("data/pocket", "data/local", "data/pos_versions")  # dependencies that are empty here
+# dependencies that are empty here
+FOLDERS = ("data/pocket", "data/local", "data/pos_versions", "data/students", "data/evaluated_students")
 ROWS = 300
 SIMPLE, NEURAL = "tfidf_svm", "dmsp"
 LEARNING = (f"train@{NEURAL}", "pretrain@token")  # the stages that write checkpoints
@@ -27,6 +28,7 @@ PARAMS = {
     "dataset": "drill",
     "seeds": [0],
     "views": {"token": {"tokenizer": "token", "pretrain": PRETRAIN}},
+    "students": {},
     "train": {"epochs": 3},
     "prune": {"epochs": 1},
     "download": {"tries": 2, "timeout": 1},

@@ -34,7 +34,8 @@ runpy.run_module("epigram.stages.train", run_name="__main__")
 
 EXAMINE = ("examine", "data/validated")
 ENSEMBLE = ("ensemble", "data/validated", "data/evaluated", "data/pruned")
-COMPARE = ("compare", "data/validated", "data/examined", "data/evaluated", "data/ensemble", "data/pruned")
+STUDENTS = ("data/students", "data/evaluated_students")
+COMPARE = ("compare", "data/validated", "data/examined", "data/evaluated", "data/ensemble", *STUDENTS, "data/pruned")
 
 
 @pytest.fixture(scope="module")

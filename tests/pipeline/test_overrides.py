@@ -131,3 +131,23 @@ def test_a_setting_that_a_system_does_not_know_is_refused(toy: Toy) -> None:
     written(toy, changes={"systems.mlp.train.epochss": 2})
     with pytest.raises(ParameterError, match="epochss"):
         overrides.check_systems(toy.root / "params.yaml")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kept"),
+    [
+        ({"seeds": (1,)}, True),
+        ({"dataset": "other"}, False),
+        ({"systems": ("mlp",)}, False),
+        ({"plan": {"views": {"token": {"tokenizer": "token"}}, "systems": {"mlp": {"view": "token"}}}}, False),
+    ],
+)
+def test_students_stay_only_with_their_data_set_and_systems(toy: Toy, wanted: dict[str, Any], kept: bool) -> None:
+    """Their texts without labels are of the data set of params.yaml, and their teacher is one of its systems."""
+    path = toy.root / "params.yaml"
+    params = yaml.safe_load(path.read_text())
+    params["views"]["more"] = {"tokenizer": "token", "texts": "data/local/more.txt"}
+    path.write_text(yaml.safe_dump({**params, "students": {"small": {"view": "more", "recipe": "fast_text"}}}))
+    params = written(toy, **wanted)
+    assert list(params["students"]) == (["small"] if kept else [])
+    assert ("more" in params["views"]) is kept

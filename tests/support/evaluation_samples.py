@@ -16,6 +16,7 @@ from epigram.evaluation.results import Cost, Evaluation, Task, write_evaluation
 from epigram.evaluation.settings import EvaluateSettings
 from epigram.evaluation.splits import Split, SystemOutput, Target
 from epigram.evaluation.word_predictions import Words
+from tests.support.certain import COMPARED
 
 SETTINGS = EvaluateSettings(resamples=200, surest_errors=5)
 
@@ -111,8 +112,7 @@ def corpus(labels: Sequence[str] = ("neg", "pos"), *, rows: int = 100, task: Tas
 
 def folders(root: Path, evaluations: Sequence[Evaluation], *, data_page: str = "<p>the data page</p>") -> list[str]:
     """Write the folders of a run and its params.yaml; return the stage's arguments, the output folder last."""
-    names = ("validated", "examined", "evaluated", "ensemble", "pruned")
-    validated, examined, evaluated, ensemble, pruned = (root / name for name in names)
+    validated, examined, evaluated, ensemble, _, _, pruned = inputs = [root / name for name in COMPARED]
     validated.mkdir(parents=True)
     examined.mkdir()
     (examined / "report.html").write_text("<p>the quality page</p>")
@@ -129,4 +129,4 @@ def folders(root: Path, evaluations: Sequence[Evaluation], *, data_page: str = "
     systems = {each.metrics.system: {"view": "token"} for each in evaluations}
     params = {"dataset": "sample", "seeds": [0], "views": {"token": {}}, "systems": systems}
     (root / "params.yaml").write_text(json.dumps(params))
-    return [str(folder) for folder in (validated, examined, evaluated, ensemble, pruned, root / "report")]
+    return [str(folder) for folder in (*inputs, root / "report")]

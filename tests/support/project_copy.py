@@ -15,7 +15,15 @@ ROOT = Path(__file__).parents[2]
 
 def tree(folder: Path) -> Path:
     """Create a git repository with the project's code, two small systems and 1 epoch."""
-    for part in [*PARTS, "data/sources", "data/pocket", "data/local", "data/pos_versions"]:
+    for part in [
+        *PARTS,
+        "data/sources",
+        "data/pocket",
+        "data/local",
+        "data/pos_versions",
+        "data/students",
+        "data/evaluated_students",
+    ]:
         source, to = ROOT / part, folder / part
         to.parent.mkdir(parents=True, exist_ok=True)
         shutil.copytree(source, to, ignore=shutil.ignore_patterns("__pycache__")) if source.is_dir() else shutil.copy(

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from tests.support.certain import COMPARED
 from tests.support.toy import add_flows
 
 # All stages of the project in one process: the tests cover what happens around the stages.
@@ -34,8 +35,8 @@ prune tfidf_svm data/encoded/token data/models/tfidf_svm data/pruned/tfidf_svm
 evaluate tfidf_svm data/validated data/encoded/token data/pruned/tfidf_svm data/evaluated/tfidf_svm
 examine data/validated data/examined
 ensemble data/validated data/evaluated data/pruned data/ensemble
-compare data/validated data/examined data/evaluated data/ensemble data/pruned data/compared
-"""
+compare COMPARED data/compared
+""".replace("COMPARED", " ".join(f"data/{name}" for name in COMPARED))
 DVC_YAML = """
 stages:
   everything:

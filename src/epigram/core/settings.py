@@ -13,9 +13,12 @@ from epigram.core.errors import InputMissingError, ParameterError
 T = TypeVar("T")
 
 REQUIRED = ("dataset", "seeds", "views", "systems")
-RESERVED_SYSTEMS = ("ensemble",)  # the name of the ensemble among the systems
+MODELS = ("systems", "students")  # sections with one entry per model, which is read by a view
+NAMED = ("views", *MODELS)
+RESERVED = ("ensemble",)  # the name of the ensemble among the systems
 SECTIONS = (
     *REQUIRED,
+    "students",
     "download",
     "validate",
     "examine",
@@ -112,30 +115,40 @@ def check_sections(values: Mapping[str, Any]) -> None:
 def check_names(values: Mapping[str, Any]) -> None:
     """Check the names in `values`, which DVC inserts into paths and shell commands.
 
-    Raises ParameterError for a name with other characters than NAME_RULE allows, and for a reserved name of a system.
+    Raises ParameterError for a name with other characters than NAME_RULE allows, and for a name of a system or a
+    student that is reserved or not unique.
     """
-    sections = {name: section for name in ("views", "systems") if isinstance(section := values.get(name), Mapping)}
-    systems = sections.get("systems", {}).items()
+    sections = {name: section for name in NAMED if isinstance(section := values.get(name), Mapping)}
     found = [("dataset", values.get("dataset"))]
     found += [(f"a name in {section}", name) for section, each in sections.items() for name in each]
-    found += [(f"systems.{name}.view", system.get("view")) for name, system in systems if isinstance(system, Mapping)]
+    found += [(f"{where}.view", system.get("view")) for where, system in _models_of(values)]
     for where, name in found:
         if isinstance(name, str):
             check_name(f"params.yaml: {where}", name)
-    if reserved := [name for name in RESERVED_SYSTEMS if name in sections.get("systems", {})]:
-        raise ParameterError(f"params.yaml: systems.{reserved[0]}: this name is reserved; choose another one")
+    models = [(section, name) for section in MODELS for name in sections.get(section, {})]
+    if reserved := [f"{section}.{name}" for section, name in models if name in RESERVED]:
+        raise ParameterError(f"params.yaml: {reserved[0]}: this name is reserved; choose another one")
+    if both := [name for section, name in models if section == "students" and ("systems", name) in models]:
+        raise ParameterError(f"params.yaml: students.{both[0]}: a system has this name; choose another one")
 
 
 def check_views(values: Mapping[str, Any]) -> None:
-    """Raise ParameterError, with the nearest name, for a system whose view is not in `views`."""
-    views, systems = values.get("views"), values.get("systems")
-    if not isinstance(views, Mapping) or not isinstance(systems, Mapping):
+    """Raise ParameterError, with the nearest name, for a system or a student whose view is not in `views`."""
+    views = values.get("views")
+    if not isinstance(views, Mapping):
         return  # reported where the section is read
-    for name, system in systems.items():
-        view = system.get("view") if isinstance(system, Mapping) else None
+    for where, system in _models_of(values):
+        view = system.get("view")
         if isinstance(view, str) and view not in views:
             known = nearest(view, list(map(str, views)))
-            raise ParameterError(f"params.yaml: systems.{name}.view is {view!r}: {known}")
+            raise ParameterError(f"params.yaml: {where}.view is {view!r}: {known}")
+
+
+def _models_of(values: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the key and the settings of each system and student; what is no mapping is reported where it is read."""
+    sections = [(name, section) for name in MODELS if isinstance(section := values.get(name), Mapping)]
+    entries = [(f"{name}.{key}", entry) for name, section in sections for key, entry in section.items()]
+    return [(where, entry) for where, entry in entries if isinstance(entry, Mapping)]
 
 
 def check_seeds(seeds: list[int]) -> None:

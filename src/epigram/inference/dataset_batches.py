@@ -123,6 +123,23 @@ def batches_of(
     )
 
 
+def taught_batches(
+    view: View, frame: TextTemplate, labels: NDArray[np.float32], device: torch.device | str = "cpu"
+) -> TextBatches:
+    """Return the N training texts and the M texts without labels of a view, with probabilities `labels` (N + M, C)."""
+    parts = [view.split("train"), view.unlabelled_split()]
+    ids = Ragged.concatenate([part.ids for part in parts])
+    spelled = [part.characters for part in parts if part.characters is not None]
+    return TextBatches.from_template(
+        frame,
+        ids,
+        labels=labels,
+        characters=Ragged.concatenate(spelled) if spelled else None,
+        word_weight=_word_weight(view, frame, ids),
+        device=device,
+    )
+
+
 def _word_weight(view: View, frame: TextTemplate, ids: Ragged[np.int32]) -> NDArray[np.float32] | None:
     """Return the weights of the words that contain the tokens `ids`, (T,), if the model reads them."""
     if frame.pos_words is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from epigram.core.config_types import Name, Strict
 
@@ -12,6 +12,8 @@ from epigram.core.config_types import Name, Strict
 class System(Strict):
     """A system of a run: a recipe, and this run's changes to it."""
 
+    section: ClassVar[str] = "systems"
+
     view: Name
     recipe: str | None = None  # default: the name of the system
     preset: Literal["paper"] | None = None  # paper: the settings that the system's paper states
@@ -19,3 +21,10 @@ class System(Strict):
     encoder: dict[str, Any] = field(default_factory=dict)
     head: dict[str, Any] = field(default_factory=dict)
     train: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Student(System):
+    """A model that learns from the ensemble: an entry of section `students`, with the settings of a system."""
+
+    section: ClassVar[str] = "students"

@@ -26,15 +26,16 @@ NUMBERS = ("dev_score", "test_score", "test_low", "test_high", "macro_f1", "toke
 SIZES = ("parameters_pruned", "depth_pruned", "flops")
 
 
-def write_plots(folder: Path, summary: Summary, systems: Mapping[str, Metrics], pruned: Path) -> None:
-    """Write metrics.json and plots/ into `folder`; `pruned` holds the models with their training histories."""
+def write_plots(folder: Path, summary: Summary, systems: Mapping[str, Metrics], models: Mapping[str, Path]) -> None:
+    """Write metrics.json and plots/ into `folder`; `models` has the folder of each system's models, with their
+    training histories."""
     chosen = {"system": summary.chosen_system, "seed": summary.chosen_seed}
     numbers = {row.system: _numbers(row) for row in summary.rows}
     write_json(folder / "metrics.json", {"chosen": chosen, "systems": numbers})
     plots = folder / "plots"
     plots.mkdir()
     write_json(plots / "scores.json", [_score(row) for row in summary.rows if not summary.labels_no_words(row)])
-    write_json(plots / "curves.json", [line for each in systems.values() for line in _curve(each, pruned)])
+    write_json(plots / "curves.json", [line for each in systems.values() for line in _curve(each, models[each.system])])
     write_json(plots / "confusion.json", [cell for each in systems.values() for cell in _shares(each)])
 
 
@@ -47,9 +48,9 @@ def _score(row: Row) -> dict[str, Any]:
     return {"system": row.system, "test": row.test_score, "low": row.test_low, "high": row.test_high}
 
 
-def _curve(metrics: Metrics, pruned: Path) -> list[dict[str, Any]]:
+def _curve(metrics: Metrics, models: Path) -> list[dict[str, Any]]:
     """Return the mean of each epoch over the seeds that reached it; empty if the system is not trained in epochs."""
-    files = [pruned / metrics.system / f"seed-{seed.seed}" / "history.json" for seed in metrics.seeds]
+    files = [models / f"seed-{seed.seed}" / "history.json" for seed in metrics.seeds]
     epochs = defaultdict(list)
     for line in (line for file in files if file.exists() for line in read_json(file)):
         epochs[line["epoch"]].append(line)

@@ -22,6 +22,7 @@ from epigram.evaluation.choices import three_choices
 from epigram.evaluation.ensemble_record import EnsembleRecord
 from epigram.evaluation.pruning_record import PruningRecord
 from epigram.evaluation.results import Metrics, read_text
+from epigram.evaluation.student_record import StudentRecord
 from epigram.evaluation.summary import Summary
 from epigram.report import charts
 from epigram.report.classes import ConfusedPair, LabelTable, confused_pairs, label_table
@@ -73,6 +74,7 @@ def render(
     data_page: str,
     ensemble: EnsembleRecord | None = None,
     quality_page: str = "",
+    students: Mapping[str, StudentRecord] | None = None,
 ) -> str:
     """Return the whole page; `data_page` and `quality_page` are trusted HTML fragments, everything else is escaped."""
     return _render_template(
@@ -81,6 +83,7 @@ def render(
         comparison=comparison(summary, "page"),
         scale=_scale(summary),
         ensemble=ensemble,
+        students=students or {},
         sections=[_section(systems[row.system], prunings.get(row.system)) for row in summary.rows],
         data_page=Markup(data_page),
         quality_page=Markup(quality_page),

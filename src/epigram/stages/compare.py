@@ -1,10 +1,10 @@
 """compare: rank the systems of a run on the development set, choose one, and write the report.
 
-python -m epigram.stages.compare VALIDATED EXAMINED EVALUATED ENSEMBLE PRUNED OUT
+python -m epigram.stages.compare VALIDATED EXAMINED EVALUATED ENSEMBLE STUDENTS EVALUATED_STUDENTS PRUNED OUT
 
-The ensemble, if there is one, is compared like a system. Writes OUT/summary.json, OUT/comparison.md, OUT/report.html,
-OUT/chosen/ (a copy of the chosen model), and the files that DVC compares between git revisions, OUT/metrics.json and
-OUT/plots/.
+The ensemble, if there is one, and the students are compared like systems. Writes OUT/summary.json, OUT/comparison.md,
+OUT/report.html, OUT/chosen/ (a copy of the chosen model), and the files that DVC compares between git revisions,
+OUT/metrics.json and OUT/plots/.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from epigram.evaluation.settings import CompareSettings
 if TYPE_CHECKING:
     from epigram.evaluation.results import Evaluation, Metrics
 
-PARAMS = ("systems", "compare")
+PARAMS = ("systems", "students", "compare")
 DOCUMENTS = ("README.md", "history.json", "manifest.json", "out_of_fold.safetensors")  # not needed to predict
 
 
@@ -36,15 +36,18 @@ class Inputs:
     examined: Path
     evaluated: Path
     ensemble: Path
+    students: Path
+    evaluated_students: Path
     pruned: Path
 
 
-def run(names: list[str], settings: CompareSettings, inputs: Inputs, out: Path) -> None:
-    """Compare the systems `names` and the ensemble, and write `out` atomically."""
+def run(names: list[str], students: list[str], settings: CompareSettings, inputs: Inputs, out: Path) -> None:
+    """Compare the systems `names`, the ensemble and the `students`, and write `out` atomically."""
     from epigram.evaluation.comparison import compare
     from epigram.evaluation.ensemble_record import EnsembleRecord
     from epigram.evaluation.pruning_record import PruningRecord
     from epigram.evaluation.results import read_evaluation, read_text
+    from epigram.evaluation.student_record import StudentRecord
     from epigram.evaluation.summary import read_corpus, with_sizes, write_summary
     from epigram.report.columns import comparison_markdown
     from epigram.report.dvc_plots import write_plots
@@ -55,7 +58,9 @@ def run(names: list[str], settings: CompareSettings, inputs: Inputs, out: Path) 
     evaluations = _evaluations(inputs.evaluated, names)
     if record.members:
         evaluations.append(read_evaluation(inputs.ensemble))
-    models = {each.metrics.system: _model(inputs, each.metrics) for each in evaluations}
+    evaluations += [read_evaluation(inputs.evaluated_students / name) for name in students]
+    learned = {name: StudentRecord.read(inputs.students / name) for name in students}
+    models = {each.metrics.system: _model(inputs, students, each.metrics) for each in evaluations}
     summary = compare(corpus, evaluations, settings.alpha, settings.prefer)
     summary = with_sizes(summary, {name: _megabytes(folder) for name, folder in models.items()})
     systems = {evaluation.metrics.system: evaluation.metrics for evaluation in evaluations}
@@ -63,8 +68,10 @@ def run(names: list[str], settings: CompareSettings, inputs: Inputs, out: Path) 
     with atomic_folder(out) as temporary:
         write_summary(temporary / "summary.json", summary)
         write_text(temporary / "comparison.md", comparison_markdown(summary))
-        write_text(temporary / "report.html", render(summary, systems, prunings, data_page, record, quality_page))
-        write_plots(temporary, summary, systems, inputs.pruned)
+        write_text(
+            temporary / "report.html", render(summary, systems, prunings, data_page, record, quality_page, learned)
+        )
+        write_plots(temporary, summary, systems, {name: each.parent for name, each in models.items()})
         chosen = models[summary.chosen_system].with_name(f"seed-{summary.chosen_seed}")
         _copy_model(chosen, temporary / "chosen")
     echo(summary.verdict)
@@ -78,12 +85,13 @@ def _evaluations(evaluated: Path, names: list[str]) -> list[Evaluation]:
     return [read_evaluation(evaluated / name) for name in names]
 
 
-def _model(inputs: Inputs, metrics: Metrics) -> Path:
+def _model(inputs: Inputs, students: list[str], metrics: Metrics) -> Path:
     """Return the folder of the first seed's model."""
     from epigram.evaluation.ensemble_record import ENSEMBLE
 
-    models = inputs.ensemble if metrics.system == ENSEMBLE else inputs.pruned / metrics.system
-    return models / f"seed-{metrics.seeds[0].seed}"
+    name = metrics.system
+    models = inputs.students / name if name in students else inputs.pruned / name
+    return (inputs.ensemble if name == ENSEMBLE else models) / f"seed-{metrics.seeds[0].seed}"
 
 
 def _megabytes(folder: Path) -> float:
@@ -103,9 +111,9 @@ def main() -> None:
     """Read the settings and write the comparison."""
     *folders, out = map(Path, arguments(*(each.name.upper() for each in fields(Inputs)), "OUT"))
     params = Params.read(PARAMS)
-    names = list(params.section("systems", dict[str, Any]))
+    names, students = (list(params.section(section, dict[str, Any])) for section in ("systems", "students"))
     inputs = Inputs(**dict(zip((each.name for each in fields(Inputs)), folders, strict=True)))
-    run(names, params.section("compare", CompareSettings), inputs, out)
+    run(names, students, params.section("compare", CompareSettings), inputs, out)
 
 
 if __name__ == "__main__":

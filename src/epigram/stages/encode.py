@@ -22,8 +22,10 @@ def run(
 ) -> None:
     """Encode the corpus, and each fold with its own vocabulary, for one view and write `out` atomically."""
     from epigram.text.encoded_dataset import fold_folder
+    from epigram.text.local_files import local_file
     from epigram.text.pos_table import load
     from epigram.text.prompts import read_prompt
+    from epigram.text.student_texts import StudentTexts, WithTexts, read_texts
     from epigram.text.tokenizers import vocabulary_of
     from epigram.text.validated_corpus import ValidatedCorpus
     from epigram.text.vectors import read_vectors, vectors_file
@@ -33,20 +35,25 @@ def run(
     file = None if view.vectors is None else vectors_file(view.vectors, name)
     table, prompt = load(pos), read_prompt(augmented) if view.prompt else None
 
-    def write(corpus: ValidatedCorpus, folder: Path) -> ViewSummary:
-        tokenizer = build_view_tokenizer(view, settings, corpus, prompt)
+    def write(corpus: ValidatedCorpus, folder: Path, texts: StudentTexts | None = None) -> ViewSummary:
+        counted = corpus if texts is None else WithTexts.of(corpus, texts)
+        tokenizer = build_view_tokenizer(view, settings, counted, prompt)
         vectors = None if file is None else read_vectors(file, vocabulary_of(tokenizer.tokenizer))
-        return write_view(folder, name, view, corpus, tokenizer, table, vectors)
+        return write_view(folder, name, view, corpus, tokenizer, table, vectors, texts)
 
     corpus = ValidatedCorpus.read(validated)
+    texts = None if view.texts is None else read_texts(local_file(view.texts, f"views.{name}.texts"), corpus)
     with atomic_folder(out) as folder:
-        summary = write(corpus, folder)
+        summary = write(corpus, folder, texts)
         for number in range(corpus.folds):
             fold_folder(folder, number).mkdir(parents=True)
             write(corpus.fold(number), fold_folder(folder, number))
     for split, counts in summary.counts.items():
         unknown = f"{100 * counts.unknown_share:.2f}% unknown"
         echo(f"{name} {split}: {counts.tokens:,} tokens, {unknown}, {counts.truncated:,} texts truncated")
+    if texts is not None:
+        left_out = f"{texts.held_out:,} of dev or test and {texts.known:,} of train are left out"
+        echo(f"{name}: {texts.frame.height:,} texts without labels in {texts.file}; {left_out}")
     if (found := summary.vectors) is not None:
         entries, tokens = (
             f"{found['found']:,} of {found['of']:,} entries",

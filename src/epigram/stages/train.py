@@ -37,13 +37,11 @@ def train_seed(
     import numpy as np
 
     from epigram.inference.dataset_batches import template_of
-    from epigram.models.manifest import TrainingFacts
-    from epigram.models.provenance import parameters_hash
-    from epigram.models.serialization import save
     from epigram.training import parallel
     from epigram.training.checkpoint import Checkpoints, mark_finished
     from epigram.training.cross_validation import cross_validate
     from epigram.training.progress import Printer
+    from epigram.training.save_trained import Origin, Tuned, save_trained
     from epigram.training.train_system import train_system
     from epigram.training.tuning import tune, tune_by
 
@@ -76,40 +74,22 @@ def train_seed(
         return
     frame = template_of(view, config.max_length, trained.model)
     if folds is None:
-        score, out_of_fold, thresholds = trained.dev_accuracy, None, tune(trained.model, view, frame, config.precision)
+        thresholds = tune(trained.model, view, frame, config.precision)
+        tuned = Tuned(score=trained.dev_accuracy, thresholds=thresholds, history=trained.history)
     else:
         labels = np.asarray(view.split("train").labels)
-        score = folds.predicted.score(labels)
         out_of_fold, thresholds = tune_by(trained.model, folds.predicted, labels)
-    parameters = parameters_hash(seed=seed, system=vars(recipe), training=vars(config))
-    encoder = {"pretrained": sha256(pretrained / "encoder.safetensors")} if pretrained else {}
-    facts = TrainingFacts(
-        dataset=view.corpus,
-        data=view.fingerprint,
-        seed=seed,
-        rate=trained.rate,
-        dev_accuracy=score,
-        epoch=trained.epoch,
-        depth_full=trained.depth,
-        parameters_full=trained.parameters,
-        training=vars(config),
-        provenance={"data": view.fingerprint, **encoder, "parameters": parameters},
-    )
-    save(
-        out,
-        trained.model,
-        recipe=recipe,
-        frame=frame,
-        labels=view.labels,
-        tokenizer=view.tokenizer_json,
-        facts=vars(facts),
-        thresholds=thresholds,
-        history=trained.history if folds is None else folds.history,
-        out_of_fold=None if out_of_fold is None else out_of_fold.logits,
-    )
+        tuned = Tuned(
+            score=folds.predicted.score(labels),
+            thresholds=thresholds,
+            history=folds.history,
+            out_of_fold=out_of_fold.logits,
+        )
+    origin = Origin(recipe=recipe, config=config, view=view, seed=seed, pretrained=pretrained)
+    save_trained(out, trained, tuned, frame, origin)
     mark_finished(out, checkpoints)
     held_out = f"{view.folds} folds" if view.folds else "dev"
-    printer.close(f"{label}: {held_out} {100 * score:.1f} at epoch {trained.epoch}")
+    printer.close(f"{label}: {held_out} {100 * tuned.score:.1f} at epoch {trained.epoch}")
 
 
 @handle_errors

@@ -17,6 +17,7 @@ from epigram.core.files import read_json, sha256
 from epigram.core.npy_files import read_array
 from epigram.core.ragged import Ragged
 
+UNLABELLED = "unlabelled"  # name of the texts without labels among the arrays
 ENTRIES = "entries.json"  # vocabulary in the order of its ids, in a view whose tokens may be parts of words
 
 
@@ -68,6 +69,7 @@ class View:
     pos_words: dict[str, Any] | None  # fields of PosWords; None if every token is a word
     characters: str  # alphabet, most frequent first; character k has id k + 2; empty without characters
     folds: int  # of train; if there are any, dev has no rows
+    unlabelled: dict[str, Any] | None  # of the texts without labels: file, texts, held_out and known (left out)
     vectors: dict[str, Any] | None  # pretrained vectors: file, width, found, of (entries), tokens (share of train)
     truncated: dict[str, int]  # truncated rows per split
     unknown: dict[str, float]  # share of unknown tokens per split
@@ -160,6 +162,14 @@ class View:
             in_train=None if name == "train" else self._array(f"{name}.in_train.npy", np.bool_, (count,)),
             **self._token_arrays(name, len(ids.values)),
         )
+
+    def unlabelled_split(self) -> Split:
+        """Return the arrays of the texts without labels, whose labels are all 0; requires `unlabelled`."""
+        assert self.unlabelled is not None
+        rows = self._array(f"{UNLABELLED}.rows.npy", np.int64)
+        ids = self._ragged(f"{UNLABELLED}.ids.npy", f"{UNLABELLED}.offsets.npy", len(rows), 0, self.vocabulary)
+        labels = np.zeros(len(rows), np.int64)
+        return Split(ids, labels, rows, None, **self._token_arrays(UNLABELLED, len(ids.values)))
 
     def _token_arrays(self, split: str, tokens: int) -> dict[str, Any]:
         """Return the token arrays other than the ids: token labels and characters, if the view has them."""

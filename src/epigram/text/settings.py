@@ -85,6 +85,7 @@ class View(Strict):
     prompt: bool = False
     checkpoint: str | None = None
     characters: bool = False  # tokens are also represented by their characters
+    texts: str | None = None  # texts without labels, one per line, that students learn from: a file in data/local
     vectors: str | None = None  # a file in data/local with token vectors: .npz, .safetensors, .txt or .vec
     pretrain: PretrainSettings | None = None  # {} enables it with the defaults
 

@@ -19,6 +19,7 @@ from epigram.text.encoded_dataset import ENTRIES
 from epigram.text.encoding import TextEncoder
 from epigram.text.pos_table import PosTable, weights_for, words_of
 from epigram.text.settings import View
+from epigram.text.student_texts import StudentTexts, write_texts
 from epigram.text.token_arrays import OFFSETS, RowEncoder
 from epigram.text.tokenizers import special_ids, vocabulary_of
 from epigram.text.validated_corpus import ValidatedCorpus
@@ -95,11 +96,17 @@ def write_view(
     tokenizer: ViewTokenizer,
     table: PosTable,
     vectors: Vectors | None,
+    texts: StudentTexts | None = None,
 ) -> ViewSummary:
-    """Write a view into `folder`: tokenizer, arrays, part-of-speech weights, `vectors` (V, E) and view.json."""
+    """Write a view into `folder`: tokenizer, arrays, part-of-speech weights, `vectors` (V, E) and view.json.
+
+    `texts` are those without labels, if the view has some.
+    """
     encoder = RowEncoder(TextEncoder(tokenizer.tokenizer), corpus, tokenizer.characters, tokenizer.max_length)
     vocabulary = vocabulary_of(tokenizer.tokenizer)
     counts = {split: write_split(encoder, corpus, split, folder) for split in corpus.splits}
+    if texts is not None:
+        write_texts(folder, texts, encoder)
     tokenizer.tokenizer.save(str(folder / "tokenizer.json"))
     np.save(folder / "pos_weight.npy", weights_for(vocabulary, table, corpus.language))
     words = words_of(table, corpus.language, pieces=tokenizer.kind == "wordpiece")
@@ -122,6 +129,7 @@ def write_view(
         "folds": corpus.folds,
         "characters": tokenizer.characters,
         "pos_words": None if words is None else asdict(words),
+        "unlabelled": None if texts is None else texts.about,
         "vectors": vector_coverage,
         "truncated": {split: part.truncated for split, part in counts.items()},
         "unknown": {split: part.unknown_share for split, part in counts.items()},

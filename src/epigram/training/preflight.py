@@ -10,9 +10,10 @@ import torch
 
 from epigram.core.errors import ParameterError
 from epigram.models.recipe import Recipe
-from epigram.models.settings import System
+from epigram.models.settings import Student, System
 from epigram.nn.layers.types import DataSpec
 from epigram.text.settings import View
+from epigram.training.check_student import check_student
 from epigram.training.check_system import LENGTH, MASK, VOCABULARY, WORD, build_placeholder, check_system
 
 FOLDER = Path("pretrained")  # never read: it only marks that there is one
@@ -23,6 +24,7 @@ def check_systems(
     systems: Mapping[str, System],
     train: Mapping[str, Any],
     *,
+    students: Mapping[str, Student] | None = None,
     masks: tuple[int, int] = (2, 0),
     multi: bool = False,
     tokens: bool = True,
@@ -35,6 +37,9 @@ def check_systems(
     """
     for name, system in systems.items():
         check_system(name, system, train, placeholder_spec(views[system.view], masks=masks, multi=multi, tokens=tokens))
+    for name, student in (students or {}).items():
+        view = views[student.view]
+        check_student(name, student, train, placeholder_spec(view, masks=masks, multi=multi, tokens=tokens), view.texts)
 
 
 def is_trainable(recipe: Recipe, view: View, *, multi: bool, tokens: bool) -> bool:

@@ -175,7 +175,7 @@ def test_a_run_s_artifacts_of_a_thousand_classes_are_below_a_megabyte(tmp_path: 
 
 def test_dvc_compares_the_shown_part_of_the_matrix(tmp_path: Path, six: list[Evaluation]) -> None:
     summary = compare(validate_as(Corpus, corpus(LABELS)), six[:1], 0.05)
-    write_plots(tmp_path, summary, {"system0": six[0].metrics}, tmp_path)
+    write_plots(tmp_path, summary, {"system0": six[0].metrics}, {"system0": tmp_path / "system0"})
     cells = read_json(tmp_path / "plots" / "confusion.json")
     assert len(cells) == 60 * 60
     shown = confusion(LABELS, six[0].metrics.confusion)

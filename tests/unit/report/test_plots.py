@@ -33,7 +33,12 @@ def written(tmp_path: Path) -> Path:
     out = tmp_path / "compared"
     out.mkdir()
     summary = compare(validate_as(Corpus, corpus()), evaluations, 0.05)
-    write_plots(out, summary, {each.metrics.system: each.metrics for each in evaluations}, tmp_path / "pruned")
+    write_plots(
+        out,
+        summary,
+        {each.metrics.system: each.metrics for each in evaluations},
+        {each.metrics.system: tmp_path / "pruned" / each.metrics.system for each in evaluations},
+    )
     return out
 
 

@@ -43,7 +43,7 @@ class Slots:
 
 
 def slots_by_system(params: Path) -> dict[str, int]:
-    """Return the slots (CPU threads) of each system in a params.yaml, from its own settings or its recipe.
+    """Return the slots (CPU threads) of each system and student in a params.yaml, from its own settings or its recipe.
 
     The result is empty if this code cannot read the file, which may be of another revision; each stage then takes one
     slot.
@@ -54,10 +54,11 @@ def slots_by_system(params: Path) -> dict[str, int]:
 
     try:
         settings = load(params)
-        checkpoints = {name: settings.views[system.view].checkpoint for name, system in settings.systems.items()}
+        systems = {**settings.systems, **settings.students}
+        checkpoints = {name: settings.views[system.view].checkpoint for name, system in systems.items()}
         recipes = {
             name: recipe_of(name, system, settings.train, checkpoint=checkpoints[name])
-            for name, system in settings.systems.items()
+            for name, system in systems.items()
         }
         configs = {name: configure(name, recipe, settings.train) for name, recipe in recipes.items()}
     except EpigramError:

@@ -10,6 +10,7 @@ from typing import Any
 
 from epigram.core.config_types import nearest, shown, validate_as
 from epigram.core.errors import ParameterError
+from epigram.core.settings import MODELS
 from epigram.data.readers import labels_tokens
 from epigram.data.sources.source import load_source
 from epigram.models.settings import System
@@ -28,6 +29,7 @@ DEFAULT_VIEWS: dict[str, dict[str, Any]] = {
 }
 SECTIONS = {  # sections of params.yaml with a part per name, and how to select or change a part
     "systems": "select with --systems textcnn, change with --set systems.textcnn.train.epochs=2",
+    "students": "change one with --set students.NAME.train.epochs=2",
     "views": "change one with --set views.wordpiece.pretrain={}",
 }
 
@@ -60,7 +62,7 @@ def check_systems(params: Path) -> None:
     kind = {"multi": source.task == "multi", "tokens": labels_tokens(source)}
     masks = mask_counts(settings.augment.template)
     settings.prune.check()
-    check_systems(settings.views, settings.systems, settings.train, masks=masks, **kind)
+    check_systems(settings.views, settings.systems, settings.train, students=settings.students, masks=masks, **kind)
 
 
 def write(path: Path, request: Request) -> None:
@@ -72,12 +74,17 @@ def write(path: Path, request: Request) -> None:
 
 
 def apply(params: Params, request: Request) -> None:
-    """Change `params` in place: sections of a plan, data set, seeds, systems, keys, then the views of the systems."""
+    """Change `params` in place: sections of a plan, data set, seeds, systems, keys, then the views of the systems.
+
+    The students are left out of a run of another data set or of selected systems.
+    """
     params.update(request.plan)
     if request.dataset:
         params["dataset"] = request.dataset
     if request.seeds:
         params["seeds"] = list(request.seeds)
+    if request.dataset or request.systems or request.plan:  # the texts and the teacher of the students are others
+        params["students"] = {}
     if request.systems:
         _select_systems(params, request)
     elif request.dataset and not request.plan:
@@ -86,7 +93,7 @@ def apply(params: Params, request: Request) -> None:
     for key, value in request.changes.items():
         _set_value(params, key, value)
     for section, hint in SECTIONS.items():
-        if not isinstance(params[section], Mapping):
+        if not isinstance(params.setdefault(section, {}), Mapping):
             value = shown(repr(params[section]))
             raise ParameterError(
                 f"params.yaml: {section} is {value}; expected a section with one entry per name: {hint}"
@@ -182,7 +189,7 @@ def _match_views(params: Params, changes: Mapping[str, Any]) -> None:
 
     Raises ParameterError if a change is in a view that no system uses.
     """
-    systems = [system for system in params["systems"].values() if isinstance(system, Mapping)]
+    systems = [system for section in MODELS for system in params[section].values() if isinstance(system, Mapping)]
     used = dict.fromkeys(view for system in systems if isinstance(view := system.get("view"), str))
     for section, name in (key.split(".")[:2] for key in changes if key.startswith("views.")):
         if name not in used:

@@ -11,7 +11,7 @@ from epigram.core.settings import check_names, check_seeds, check_views, read_pa
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.validation.settings import ValidateSettings
 from epigram.evaluation.settings import CompareSettings, EnsembleSettings, EvaluateSettings, ExamineSettings
-from epigram.models.settings import System
+from epigram.models.settings import Student, System
 from epigram.pruning.settings import PruneSettings
 from epigram.runner.retraining.settings import DriftSettings, RetrainSettings
 from epigram.text.settings import AugmentSettings, EncodeSettings, PosTableSettings, View, check_one_start
@@ -25,6 +25,7 @@ class Settings(Strict):
     seeds: list[Seed]
     views: dict[str, View]
     systems: dict[str, System]
+    students: dict[str, Student] = field(default_factory=dict)
     download: DownloadSettings = field(default_factory=DownloadSettings)
     validate: ValidateSettings = field(default_factory=ValidateSettings)
     examine: ExamineSettings = field(default_factory=ExamineSettings)

@@ -6,6 +6,7 @@ from epigram.models.batches import TextBatches
 from epigram.models.predict import Predicted, dev_score
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.classification import Classification
+from epigram.training.objectives.distillation import Distillation
 
 
 class TokenLabels(Classification):
@@ -21,6 +22,11 @@ class TokenLabels(Classification):
 
 
 def label_objective(train: TextBatches, dev: TextBatches | None, config: TrainingConfig) -> Classification:
-    """Return the objective that `config.stop_on` names: of token labels, or of classification."""
+    """Return the objective: of a student if the labels of `train` are probabilities, else what `config.stop_on` names.
+
+    Without `stop_on: sentence` it is that of token labels.
+    """
+    if train.labels is not None and train.labels.is_floating_point():
+        return Distillation(train, dev, config)
     kind = Classification if config.stop_on == "sentence" else TokenLabels
     return kind(train, dev, config)

@@ -1,0 +1,52 @@
+"""Check of one student: it can learn from the probabilities of a teacher, and each of its settings has an effect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from epigram.core.errors import ParameterError
+from epigram.models.recipe import Recipe
+from epigram.models.registry import recipe_of
+from epigram.models.settings import Student
+from epigram.nn.layers.loss import LOSS_SETTINGS
+from epigram.nn.layers.types import DataSpec
+from epigram.training.check_system import check_system
+
+
+def check_student(
+    name: str, student: Student, train: Mapping[str, Any], context: DataSpec, texts: str | None
+) -> list[str]:
+    """Check the student `name` of params.yaml, whose view has the file `texts`, as `check_system` checks a system.
+
+    Raises ParameterError also for a student whose view has no texts, whose words are labelled, that is not trained by
+    gradient descent, or whose head has more than one classifier.
+    """
+    path = f"students.{name}"
+    if texts is None:
+        where = f"views.{student.view}.texts"
+        raise ParameterError(f"params.yaml: {path} learns from texts without labels; set {where} to a file of texts")
+    if context.token_labels:
+        raise ParameterError(
+            f"params.yaml: {path} learns labels of texts, but the data have labels of words; remove it"
+        )
+    recipe = recipe_of(name, student, train, checkpoint=context.checkpoint)
+    _check_kind(path, recipe)
+    if own := [key for key in LOSS_SETTINGS if key in student.train]:
+        raise ParameterError(
+            f"params.yaml: {path}.train.{own[0]} has no effect, because a student learns from probabilities; remove it"
+        )
+    return check_system(name, student, train, context)
+
+
+def _check_kind(path: str, recipe: Recipe) -> None:
+    if recipe.kind != "classifier":
+        reason = f"the model {recipe.kind} is not trained by gradient descent"
+    elif recipe.head["kind"] != "linear":
+        reason = f"the head {recipe.head['kind']} has a loss of its own"
+    else:
+        return
+    raise ParameterError(
+        f"params.yaml: {path} cannot learn from probabilities, because {reason}; use a recipe such as fast_text, "
+        "textcnn or transformer"
+    )
