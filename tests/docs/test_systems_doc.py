@@ -67,7 +67,14 @@ def test_every_family_has_its_paragraph_and_no_system_stands_in_two() -> None:
 @pytest.mark.parametrize("block", blocks("yaml"))
 def test_a_combination_is_allowed_and_its_systems_build(block: str) -> None:
     settings = settings_of(block)
-    check_systems(settings.views, settings.systems, settings.train, masks=mask_counts(settings.augment.template))
+    check_systems(
+        settings.views,
+        settings.systems,
+        settings.train,
+        students=settings.students,
+        masks=mask_counts(settings.augment.template),
+        tokens=not settings.students,
+    )
     for name in yaml.safe_load(block)["systems"]:
         system = settings.systems[name]
         view = settings.views[system.view]
