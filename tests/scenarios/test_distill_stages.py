@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from epigram.core.files import read_arrays, write_arrays
 from epigram.evaluation.results import read_evaluation
 from epigram.evaluation.student_record import StudentRecord
 from epigram.inference.open_predictor import open_predictor
@@ -156,3 +157,19 @@ def test_a_student_that_cannot_learn_is_refused(tmp_path: Any, student: Any, vie
 def test_the_name_of_a_student_is_its_own(tmp_path: Any, name: str, said: str) -> None:
     shop = workshop(tmp_path, students={name: STUDENT})
     shop.stage(*STAGE, "data/pruned", "data/out").refused(64, f"students.{name}", said)
+
+
+def test_the_students_of_a_view_share_the_predictions_of_their_teacher(shop: Workshop) -> None:
+    """A second student reads them: with other ones in their place, it learns those."""
+    kept = sorted((shop.root / ".epigram/taught").glob("*.safetensors"))
+    assert len(kept) == len(SEEDS)
+    written = {path: path.read_bytes() for path in kept}
+    for path in kept:
+        probabilities = read_arrays(path)["probabilities"]
+        write_arrays(path, {"probabilities": np.roll(probabilities, 1, axis=1)})
+    run(shop, (*STAGE, "data/pruned", "data/again"))
+    for path, content in written.items():
+        path.write_bytes(content)
+    misled = open_predictor(shop.root / "data/again/seed-3")
+    texts = [f"{FILLERS[0]} {SLANG[label]} {FILLERS[1]}" for label in LABELS]
+    assert [each.label for each in misled.predict(texts)] == LABELS[1:] + LABELS[:1]

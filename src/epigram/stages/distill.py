@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from epigram.training.save_trained import Origin
 
 PARAMS = ("seeds", "train", "systems", "students.{key}")
-TARGETS = "targets.safetensors"
+KEPT = Path(".epigram/taught")  # predictions of teachers
 
 
 def find_teacher(systems: list[str], evaluated: Path, ensemble: Path, pruned: Path) -> tuple[str, Path]:
@@ -44,21 +44,23 @@ def find_teacher(systems: list[str], evaluated: Path, ensemble: Path, pruned: Pa
     return name, ensemble if name == ENSEMBLE else pruned / name
 
 
-def teach(view: View, teacher: Path, kept: Path) -> NDArray[np.float32]:
+def teach(view: View, teacher: Path) -> NDArray[np.float32]:
     """Return the probabilities (N + M, C) of the N training texts, 0 or 1, and of the M texts without labels.
 
-    The teacher's part is written to the folder `kept`, from which an interrupted run takes it.
+    Those of the teacher, whose manifest is `teacher`, are kept in KEPT by the teacher and the texts, for the other
+    students of the view and for an interrupted run.
     """
     import numpy as np
 
     from epigram.inference.open_predictor import open_predictor
-    from epigram.text.student_texts import load_texts
+    from epigram.text.student_texts import TEXTS, load_texts
 
-    if not (kept / TARGETS).is_file():
-        probabilities = open_predictor(teacher).probabilities(load_texts(view.folder))
-        with atomic_folder(kept) as folder:
-            write_arrays(folder / TARGETS, {"probabilities": probabilities})
-    labels, soft = np.asarray(view.split("train").labels), read_arrays(kept / TARGETS)["probabilities"]
+    kept = KEPT / f"{sha256(teacher)[:16]}-{sha256(view.folder / TEXTS)[:16]}.safetensors"
+    if not kept.is_file():
+        probabilities = open_predictor(teacher.parent).probabilities(load_texts(view.folder))
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_arrays(kept, {"probabilities": probabilities})
+    labels, soft = np.asarray(view.split("train").labels), read_arrays(kept)["probabilities"]
     hard = labels if view.task == "multi" else labels[:, None] == np.arange(len(view.labels))
     return np.concatenate([hard.astype(np.float32), soft])
 
@@ -77,7 +79,7 @@ def train_seed(name: str, origin: Origin, out: Path) -> None:
     assert origin.teacher is not None
     view, config, label, path = origin.view, origin.config, f"{name} seed {origin.seed}", f"students.{name}"
     printer, checkpoints = Printer(label), Checkpoints(out.with_name(f"{out.name}-steps"))
-    targets = teach(view, origin.teacher.parent, out.with_name(f"{out.name}-targets"))
+    targets = teach(view, origin.teacher)
     model, _, dev = prepare(origin.recipe, config, view, origin.seed, path, origin.pretrained)
     frame = template_of(view, config.max_length, model)
     texts = taught_batches(view, frame, targets, default_device())
