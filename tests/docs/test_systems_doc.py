@@ -73,7 +73,6 @@ def test_a_combination_is_allowed_and_its_systems_build(block: str) -> None:
         settings.train,
         students=settings.students,
         masks=mask_counts(settings.augment.template),
-        tokens=not settings.students,
     )
     for name in yaml.safe_load(block)["systems"]:
         system = settings.systems[name]

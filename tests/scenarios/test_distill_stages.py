@@ -153,6 +153,23 @@ def test_a_student_that_cannot_learn_is_refused(tmp_path: Any, student: Any, vie
     assert all(words in str(refusal.value) for words in said), str(refusal.value)
 
 
+def test_data_with_labels_of_words_only_have_no_students(tmp_path: Any) -> None:
+    shop = workshop(tmp_path)
+    rows = [
+        {**row, "text": f"{WORD[label]} {row['text']}", "spans": [[0, len(WORD[label]), label]]}
+        for row, label in zip(rows_of("train", 0, 60), LABELS * 20, strict=True)
+    ]
+    shop.source(
+        "".join(json.dumps(row) + "\n" for row in rows),
+        suffix="jsonl",
+        language="en",
+        task="tokens",
+        read={"reader": "jsonl", "spans": "spans"},
+    )
+    run_to_train(shop)
+    shop.stage(*STAGE, "data/pruned", "data/out").refused(64, "students.student", "only labels of words")
+
+
 @pytest.mark.parametrize(("name", "said"), [("tfidf_svm", "a system has this name"), ("ensemble", "reserved")])
 def test_the_name_of_a_student_is_its_own(tmp_path: Any, name: str, said: str) -> None:
     shop = workshop(tmp_path, students={name: STUDENT})

@@ -135,6 +135,11 @@ def main() -> None:
     texts = None if view.unlabelled is None else str(view.unlabelled["file"])
     for warning in check_student(name, student, shared, data_spec_of(view, config.max_length, start), texts):
         echo(f"{name}: {warning}")
+    if view.tokens_only:
+        raise ParameterError(
+            f"params.yaml: students.{name} learns labels of texts, but {view.corpus} has only labels of words; "
+            "remove it"
+        )
     if view.folds:
         raise ParameterError(
             f"params.yaml: students.{name} is chosen on dev, but train has {view.folds} folds, whose labels the "

@@ -168,8 +168,8 @@ class View:
         assert self.unlabelled is not None
         rows = self._array(f"{UNLABELLED}.rows.npy", np.int64)
         ids = self._ragged(f"{UNLABELLED}.ids.npy", f"{UNLABELLED}.offsets.npy", len(rows), 0, self.vocabulary)
-        labels = np.zeros(len(rows), np.int64)
-        return Split(ids, labels, rows, None, **self._token_arrays(UNLABELLED, len(ids.values)))
+        characters = self._spelling(UNLABELLED, len(ids.values)) if self.characters else None
+        return Split(ids, np.zeros(len(rows), np.int64), rows, None, characters=characters)
 
     def _token_arrays(self, split: str, tokens: int) -> dict[str, Any]:
         """Return the token arrays other than the ids: token labels and characters, if the view has them."""
@@ -179,9 +179,13 @@ class View:
             arrays["token_labels"] = self._array(f"{split}.token_labels.npy", np.int16, (tokens,), *bounds)
             arrays["words"] = self._array(f"{split}.words.npy", np.int32, (tokens,), 0, 2**31)
         if self.characters:
-            files = (f"{split}.characters.npy", f"{split}.spelling.npy")
-            arrays["characters"] = self._ragged(*files, tokens, 1, len(self.characters) + 2)
+            arrays["characters"] = self._spelling(split, tokens)
         return arrays
+
+    def _spelling(self, split: str, tokens: int) -> Ragged[np.int32]:
+        """Return the characters of the tokens of a split."""
+        files = (f"{split}.characters.npy", f"{split}.spelling.npy")
+        return self._ragged(*files, tokens, 1, len(self.characters) + 2)
 
     def _ragged(self, values: str, offsets: str, count: int, lowest: int, bound: int) -> Ragged[np.int32]:
         """Return `count` rows of int32 values in [`lowest`, `bound`), from a file of values and one of offsets."""

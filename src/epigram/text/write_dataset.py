@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,7 +106,9 @@ def write_view(
     vocabulary = vocabulary_of(tokenizer.tokenizer)
     counts = {split: write_split(encoder, corpus, split, folder) for split in corpus.splits}
     if texts is not None:
-        write_texts(folder, texts, encoder)
+        plain = replace(corpus, token_labels=[])  # texts without labels have no labelled words either
+        rows = RowEncoder(TextEncoder(tokenizer.tokenizer), plain, tokenizer.characters, tokenizer.max_length)
+        write_texts(folder, texts, rows)
     tokenizer.tokenizer.save(str(folder / "tokenizer.json"))
     np.save(folder / "pos_weight.npy", weights_for(vocabulary, table, corpus.language))
     words = words_of(table, corpus.language, pieces=tokenizer.kind == "wordpiece")

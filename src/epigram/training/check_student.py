@@ -19,17 +19,13 @@ def check_student(
 ) -> list[str]:
     """Check the student `name` of params.yaml, whose view has the file `texts`, as `check_system` checks a system.
 
-    Raises ParameterError also for a student whose view has no texts, whose words are labelled, that is not trained by
-    gradient descent, or whose head has more than one classifier.
+    Raises ParameterError also for a student whose view has no texts, that is not trained by gradient descent, or
+    whose head has a loss of its own.
     """
     path = f"students.{name}"
     if texts is None:
         where = f"views.{student.view}.texts"
         raise ParameterError(f"params.yaml: {path} learns from texts without labels; set {where} to a file of texts")
-    if context.token_labels:
-        raise ParameterError(
-            f"params.yaml: {path} learns labels of texts, but the data have labels of words; remove it"
-        )
     recipe = recipe_of(name, student, train, checkpoint=context.checkpoint)
     _check_kind(path, recipe)
     if own := [key for key in LOSS_SETTINGS if key in student.train]:
