@@ -18,6 +18,7 @@ from epigram.nn.heads.linear import LinearHead
 from epigram.nn.heads.linear_ngrams import LinearNgramsHead
 from epigram.training import fitters
 from epigram.training.config import ClassWeight
+from epigram.training.known_encodings import Encode, KnownEncodings
 from epigram.training.ngram_regression import NgramProblem
 from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, closed_form, pool
 
@@ -46,13 +47,17 @@ def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, op
 @fitters.register_on_folds("frozen_classifier")
 def fit_folds(folds: Iterable[Fold]) -> FoldResults:
     """Fit the head for each fold, and choose its settings by the loss on all held-out texts together."""
-    problems = [_problem(*fold.load(), fold.options) for fold in folds]
+    known = KnownEncodings(encode)
+    problems = [_problem(*fold.load(), fold.options, known.of) for fold in folds]
     choice = problems[0].choose(problems)
     return FoldResults(choice=choice, predictions=[problem.predicted(choice) for problem in problems])
 
 
-def _problem(model: Classifier, train: TextBatches, dev: TextBatches | None, options: FitOptions) -> Any:
-    encodings = encode(model, train), None if dev is None else encode(model, dev)
+def _problem(
+    model: Classifier, train: TextBatches, dev: TextBatches | None, options: FitOptions, encoded: Encode | None = None
+) -> Any:
+    encoded = encoded or encode
+    encodings = encoded(model, train), None if dev is None else encoded(model, dev)
     if isinstance(model.head, LinearNgramsHead):
         return NgramProblem(model, train, dev, encodings, options)
     return LogisticProblem(model, train, dev, encodings, options.config.class_weight)

@@ -1,0 +1,45 @@
+"""Encodings of the texts of several folds by one frozen encoder: a text that folds share is encoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from epigram.models.batches import TextBatches
+from epigram.models.classifier import Classifier
+
+Encode = Callable[[Classifier, TextBatches], NDArray[np.float64]]
+
+
+class KnownEncodings:
+    """Encodings by the tokens of a text; they are forgotten when the weights of the model change."""
+
+    def __init__(self, encode: Encode) -> None:
+        self._encode = encode
+        self._weights: dict[str, torch.Tensor] = {}
+        self._found: dict[bytes, NDArray[np.float64]] = {}
+
+    def of(self, model: Classifier, texts: TextBatches) -> NDArray[np.float64]:
+        """Return the encodings (N, D) of `texts`."""
+        weights = model.state_dict()
+        if not _equal(weights, self._weights):
+            self._weights, self._found = {name: value.clone() for name, value in weights.items()}, {}
+        keys = _keys(texts)
+        new = np.array([row for row, key in enumerate(keys) if key not in self._found], np.int64)
+        if len(new):
+            encoded = self._encode(model, texts.part(new))
+            self._found.update((keys[row], encoded[place]) for place, row in enumerate(new))
+        return np.stack([self._found[key] for key in keys])
+
+
+def _keys(texts: TextBatches) -> list[bytes]:
+    """Return the token ids of each text, without padding, as bytes."""
+    ids = texts.gather(np.arange(len(texts))).ids.cpu().numpy()
+    return [row[:length].tobytes() for row, length in zip(ids, texts.lengths, strict=True)]
+
+
+def _equal(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
