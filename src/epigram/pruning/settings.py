@@ -8,6 +8,8 @@ from typing import Literal
 from epigram.core.config_types import Positive, Share, Strict
 from epigram.core.errors import ParameterError
 
+OFF = "pruning is off (prune.enabled)"  # reason why a model was not pruned
+
 
 @dataclass(frozen=True, kw_only=True)
 class PruneSettings(Strict):

@@ -18,9 +18,10 @@ from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder, read_json
 from epigram.core.settings import Params
 from epigram.core.stage_process import run_stage
-from epigram.pruning.settings import PruneSettings
+from epigram.pruning.settings import OFF, PruneSettings
 
 if TYPE_CHECKING:
+    from epigram.evaluation.pruning_record import SeedPruning
     from epigram.models.serialization import Saved
     from epigram.pruning.depth import PruningResult
     from epigram.text.encoded_dataset import View
@@ -86,28 +87,61 @@ def _write(
     save_changed(out, saved, pruned.model, facts, thresholds)
 
 
-@handle_errors
-def main() -> None:
-    """Read the settings and prune the model of every seed."""
-    from epigram.evaluation.pruning_record import PruningRecord, SeedPruning
+def closed_form_records(models: Path, seeds: list[int]) -> list[SeedPruning]:
+    """Return the records of models that stay as they are; empty if one was trained by gradient and has to be loaded.
+
+    A model that was fitted in closed form has all of its layers.
+    """
+    from epigram.evaluation.pruning_record import SeedPruning
+    from epigram.models.manifest import TrainingFacts
+
+    trained = [TrainingFacts.read(models / f"seed-{seed}") for seed in seeds]
+    if any(facts.epoch for facts in trained):
+        return []
+    depths = [facts.depth_full or None for facts in trained]
+    return [
+        SeedPruning(seed=seed, layered=depth is not None, reason=OFF, depth_full=depth, depth=depth)
+        for seed, depth in zip(seeds, depths, strict=True)
+    ]
+
+
+def write(out: Path, records: list[SeedPruning], models: Path) -> None:
+    """Write `out` atomically: the final `models` and their records."""
+    from epigram.evaluation.pruning_record import PruningRecord
+
+    with atomic_folder(out) as whole:
+        for record in records:
+            shutil.copytree(models / f"seed-{record.seed}", whole / f"seed-{record.seed}")
+        PruningRecord(seeds=records).write(whole)
+
+
+def prune_seeds(name: str, encoded: Path, models: Path, settings: PruneSettings, seeds: list[int], out: Path) -> None:
+    """Prune the model of every seed, without those that an interrupted run has finished, and write `out`."""
+    from epigram.evaluation.pruning_record import SeedPruning
     from epigram.text.encoded_dataset import View
     from epigram.training.checkpoint import read_finished, resume_folder
 
+    view = View.load(encoded)
+    digests = [read_json(models / f"seed-{seed}" / "manifest.json") for seed in seeds]
+    with resume_folder("prune", name, settings, view.fingerprint, digests) as folder:
+        for seed in seeds:
+            if read_finished(folder / f"seed-{seed}") is None:
+                prune_seed(name, view, models / f"seed-{seed}", settings, folder / f"seed-{seed}")
+        finished = [SeedPruning.from_dict(read_finished(folder / f"seed-{seed}")["about"]) for seed in seeds]
+        write(out, finished, folder)
+
+
+@handle_errors
+def main() -> None:
+    """Read the settings and prune the model of every seed."""
     name, encoded, models, out = arguments("SYSTEM", "ENCODED", "MODELS", "OUT")
     params = Params.read(PARAMS)
     seeds, settings = params.seeds, params.section("prune", PruneSettings)
     settings.check()
-    view = View.load(Path(encoded))
-    digests = [read_json(Path(models) / f"seed-{seed}" / "manifest.json") for seed in seeds]
-    with resume_folder("prune", name, settings, view.fingerprint, digests) as folder:
-        for seed in seeds:
-            if read_finished(folder / f"seed-{seed}") is None:
-                prune_seed(name, view, Path(models) / f"seed-{seed}", settings, folder / f"seed-{seed}")
-        finished = [SeedPruning.from_dict(read_finished(folder / f"seed-{seed}")["about"]) for seed in seeds]
-        with atomic_folder(Path(out)) as whole:
-            for seed in seeds:
-                shutil.copytree(folder / f"seed-{seed}", whole / f"seed-{seed}")
-            PruningRecord(seeds=finished).write(whole)
+    if not settings.enabled and (unpruned := closed_form_records(Path(models), seeds)):
+        write(Path(out), unpruned, Path(models))
+        return
+    prune_seeds(name, Path(encoded), Path(models), settings, seeds, Path(out))
 
 
 if __name__ == "__main__":

@@ -11,12 +11,14 @@ import pytest
 import torch
 
 from epigram.core.files import read_json
+from epigram.evaluation.pruning_record import SeedPruning
 from epigram.inference import dataset_batches
 from epigram.inference.dataset_batches import batches_of
 from epigram.inference.measure import measure
 from epigram.models import precision
 from epigram.models.predict import predict
 from epigram.models.recipe import Recipe
+from epigram.models.registry import RECIPES
 from epigram.models.serialization import load
 from epigram.pruning import depth
 from epigram.pruning.depth import PruningResult
@@ -164,3 +166,26 @@ def test_a_run_in_float32_is_judged_in_it(
     alone = predict(saved.model, batches_of(view, "dev", saved.frame), precision="fp32")
     assert saved.model.depth < 3
     np.testing.assert_array_equal(measured.dev.logits, alone.logits)
+
+
+@pytest.mark.parametrize(("system", "depth"), [("tfidf_svm", None), ("frozen", 3)])
+def test_with_pruning_off_a_closed_form_fit_is_recorded_as_if_it_were_loaded(
+    system: str, depth: int | None, tmp_path: Path, pos: Path
+) -> None:
+    view = tagged(tmp_path / "data", pos)
+    frozen = Recipe(
+        name="frozen", about="", paper="", view="token", model={"kind": "frozen_classifier"}, encoder=ENCODER
+    )
+    recipe = RECIPES.get(system, frozen)
+    config = resolve_threads(configure(system, recipe), recipe, None)
+    train_seed(system, recipe, config, view, None, 0, tmp_path / "seed-0")
+    stage.prune_seed(system, view, tmp_path / "seed-0", PruneSettings(enabled=False), tmp_path / "pruned")
+    loaded = SeedPruning.from_dict(read_finished(tmp_path / "pruned")["about"])
+    assert stage.closed_form_records(tmp_path, [0]) == [loaded]
+    assert loaded.depth == depth
+
+
+def test_a_model_that_was_trained_by_gradient_has_to_be_loaded(tmp_path: Path, pos: Path) -> None:
+    view = tagged(tmp_path / "data", pos)
+    trained(view, tmp_path / "seed-0", {"kind": "linear"}, epochs=1)
+    assert stage.closed_form_records(tmp_path, [0]) == []
