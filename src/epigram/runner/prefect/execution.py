@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from epigram.runner.prefect.sweep import Result, Trial
     from epigram.runner.search.goal import Goal
-    from epigram.runner.search.plan import Plan
 
 LATE_IMPORTS = ("dvc.repo", "networkx", "fastapi.encoders")  # imported by Prefect and DVC at the flow's first step
 
@@ -52,13 +51,16 @@ def execute(request: Request, load: Load) -> Run:
     return result
 
 
-def execute_search(request: Request, goal: Goal, load: Load) -> Plan:
-    """Run the flow `search` and return its plan. Raises the error that ended the flow."""
+def execute_search(request: Request, goal: Goal, started: float, load: Load) -> Request:
+    """Run the flow `search` and return the request for the run of its plan. Raises the error that ended the flow.
+
+    `started` is the monotonic time at which the goal's seconds begin.
+    """
     overrides.check(request)
-    plan = call_flow(load, request, goal)
-    if isinstance(plan, RunFailedError):
-        raise plan
-    found: Plan = plan
+    planned = call_flow(load, request, goal, started)
+    if isinstance(planned, RunFailedError):
+        raise planned
+    found: Request = planned
     return found
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from prefect.futures import PrefectFuture, wait
 from prefect.states import Completed, Failed
 from rich.console import Console
 
+from epigram.core.display import echo
 from epigram.core.outcome import Outcome
 from epigram.core.settings import dataset_of
 from epigram.core.signals import interrupt_waits
@@ -25,6 +29,8 @@ from epigram.runner.prefect.publish import Run, RunFailedError, StageResult
 from epigram.runner.prefect.slots import Slots, slots_by_system
 from epigram.runner.prefect.stage import Runner, stage_attempt
 from epigram.runner.prefect.status_table import StatusTable
+from epigram.runner.prefect.time_limit import TimeLimit
+from epigram.runner.search.plan import Plan
 from epigram.runner.workspace import overrides, reservations
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.workspace import Workspace, open_workspace
@@ -39,16 +45,30 @@ class PipelineRun:
         self, request: Request, workspace: Workspace, name: str, started_at: float, until: Path | None = None
     ) -> None:
         self.request, self.workspace, self.name = request, workspace, name
+        self._started_at, self._until = started_at, until
+        self._earlier: dict[str, StageResult] = {}
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Read the graph, and make a table and a runner for its stages."""
+        workspace, request = self.workspace, self.request
         self.graph = graph.read(workspace.path)
-        if until is not None:
-            self.graph = self.graph.up_to(workspace.path / until)
-        self._started_at = started_at
+        if self._until is not None:
+            self.graph = self.graph.up_to(workspace.path / self._until)
+        if request.space:  # a stage reads all folders of the systems, those of earlier runs included
+            for path in self.graph.other_outputs():
+                shutil.rmtree(path)
         params, up_to_date = workspace.path / "params.yaml", len(self.graph.current) == len(self.graph)
         if not request.revision and not up_to_date:
             overrides.check_systems(params)
         self._table = StatusTable(self.graph.stages, Console(stderr=True))
         total = request.max_parallel or os.cpu_count() or 1
         self._runner = Runner(workspace.path, self._table, Slots(total, {} if up_to_date else slots_by_system(params)))
+        self._limit = None
+        if request.systems_until is not None:
+            names = request.plan["systems" if self._until is None else "views"]
+            limited = {name: self.graph.of(name) for name in names}
+            self._limit = TimeLimit(request.systems_until, limited, self._runner)
 
     def stages(self, futures: Futures) -> Iterator[Stage]:
         """Yield each stage, after its dependencies, as soon as its task can be submitted; then wait for all tasks.
@@ -56,8 +76,24 @@ class PipelineRun:
         The caller adds the future of each task to `futures`.
         """
         submit = ray_cluster.ready_stages if self.request.ray else all_stages
-        with lock_order.sort_on_exit(self.workspace.path, self.graph), self._table.live():
-            yield from submit(self.graph, futures, self._runner)
+        turns = [] if self._limit is None or self._until is not None else list(self._limit.systems)
+        stages = self.graph.in_turn(turns) if turns else self.graph
+        limit = nullcontext() if self._limit is None else self._limit.watch()
+        with lock_order.sort_on_exit(self.workspace.path, self.graph), self._table.live(), limit:
+            yield from submit(stages, futures, self._runner)
+
+    def leave_out_unfinished(self) -> bool:
+        """If the time limit stopped the run, continue it with the finished systems; return whether it did."""
+        left_out = [] if self._limit is None else self._limit.left_out
+        if not left_out or any(outcome.state == "Failed" for outcome in self._runner.outcomes.values()):
+            return False
+        echo(f"note: the time is up for {', '.join(left_out)}: left out", file=sys.stderr)
+        self._earlier = self.results()
+        plan = Plan(**self.request.plan).without(left_out).sections
+        self.request = replace(self.request, plan=plan, systems_until=None)
+        overrides.write(self.workspace.path / "params.yaml", self.request)
+        self._prepare()
+        return True
 
     def attempt(self, stage: Stage, delays: Sequence[float]) -> Callable[[], State[Any]]:
         """Return the function that a stage's task calls for each of its attempts."""
@@ -81,11 +117,12 @@ class PipelineRun:
         return next((outcome for outcome in self._runner.outcomes.values() if outcome.code), None)
 
     def results(self) -> dict[str, StageResult]:
-        """Return the result of each stage by its name."""
-        return {
+        """Return the result of each stage by its name; a stage that is cached now may have run before a time limit."""
+        found = {
             name: StageResult(state=row.state, seconds=round(row.work_seconds, 3))
             for name, row in self._table.rows.items()
         }
+        return {name: self._earlier.get(name, now) if now.state == "Cached" else now for name, now in found.items()}
 
     def result(self) -> Run:
         """Return the result of the run so far."""

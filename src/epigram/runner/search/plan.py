@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,22 @@ class Plan(Strict):
     systems: dict[str, dict[str, Any]]
     prune: dict[str, Any] = field(default_factory=dict)
     compare: dict[str, Any] = field(default_factory=dict)
+    examine: dict[str, Any] = field(default_factory=dict)
 
     @property
     def sections(self) -> dict[str, Any]:
-        """The sections by name."""
-        return asdict(self)
+        """The sections by name, without empty ones, for which the project's own count."""
+        return {name: section for name, section in asdict(self).items() if section}
+
+    def without(self, systems: Collection[str]) -> Plan:
+        """Return the plan without some systems, and without the views that no other system reads.
+
+        With the name of a view, the systems that read it are left out.
+        """
+        out = set(systems)
+        left = {name: system for name, system in self.systems.items() if not {name, system["view"]} & out}
+        used = {system["view"] for system in left.values()}
+        return replace(self, systems=left, views={name: view for name, view in self.views.items() if name in used})
 
 
 def write_plan(path: Path, plan: Plan) -> None:

@@ -30,6 +30,8 @@ class Request:
     plan: Mapping[str, Any] = field(default_factory=dict)  # whole sections of params.yaml, of a search
     revision: str | None = None
     name: str | None = None
+    space: str | None = None  # key of the workspace; None: that of the overrides and the revision
+    systems_until: float | None = None  # monotonic time; systems, or views, that are not finished then are left out
     max_parallel: int | None = None  # parallel stages; None: the number of processors
     ray: str | None = (
         None  # Ray cluster whose workers run the stages, see epigram.runner.prefect.ray_cluster; None: this machine
@@ -62,6 +64,8 @@ class Request:
 
     @property
     def key(self) -> str:
-        """Hash of the overrides and the revision name; it is part of the workspace's name."""
+        """Hash of the overrides and the revision name, or the given key; it is part of the workspace's name."""
+        if self.space:
+            return self.space
         content = json.dumps([self.overrides, self.revision], sort_keys=True, default=str)
         return hashlib.sha256(bytes(content, "utf-8")).hexdigest()[:10]

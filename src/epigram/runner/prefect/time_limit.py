@@ -1,0 +1,52 @@
+"""Limit of the time that the systems of a run have: those that are not finished then are left out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+
+from epigram.core.outcome import Outcome
+from epigram.runner.prefect.stage import Runner
+
+INTERVAL = 0.2  # seconds between two looks at the stages once the time is over
+
+
+class TimeLimit:
+    """Limit for the systems of a run, whose stages are given by the system's name: the monotonic time `until`.
+
+    The run is stopped at that time, or later, as soon as one system is finished. If all of them are, it goes on.
+    """
+
+    def __init__(self, until: float, systems: Mapping[str, Collection[str]], runner: Runner) -> None:
+        self.until, self.systems, self.left_out = until, systems, list[str]()
+        self._runner = runner
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """Apply the limit while the context is open."""
+        ended = threading.Event()
+        watch = threading.Thread(target=self._wait, args=(ended,), daemon=True)
+        watch.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watch.join()
+
+    def _wait(self, ended: threading.Event) -> None:
+        while not ended.wait(max(INTERVAL, self.until - time.monotonic())):
+            left = unfinished(self.systems, self._runner.outcomes)
+            if not left:
+                return
+            if len(left) < len(self.systems):
+                self.left_out = left
+                self._runner.stop()
+                return
+
+
+def unfinished(systems: Mapping[str, Collection[str]], outcomes: Mapping[str, Outcome]) -> list[str]:
+    """Return the systems with a stage that has not finished without an error."""
+    finished = {name for name, outcome in list(outcomes.items()) if not outcome.code}
+    return [name for name, stages in systems.items() if not finished.issuperset(stages)]

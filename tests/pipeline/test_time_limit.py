@@ -1,0 +1,71 @@
+"""A run whose time for systems ends: it goes on with those that are finished, and its plan has only these."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.flows import flow, states
+from tests.support.toy import Toy
+
+pytestmark = pytest.mark.usefixtures("prefect_server")
+
+PLAN: dict[str, Any] = {
+    "dataset": "toy",
+    "seeds": [0],
+    "views": {"token": {"tokenizer": "token"}, "wordpiece": {"tokenizer": "wordpiece"}},
+    "systems": {"mlp": {"view": "token"}, "bert": {"view": "wordpiece"}},
+}
+
+
+def limited(toy: Toy, seconds: float) -> Any:
+    """Run the plan; after `seconds`, systems that are not finished are left out."""
+    return flow(toy, plan=PLAN, space="search", systems_until=time.monotonic() + seconds)
+
+
+def planned(toy: Toy) -> dict[str, Any]:
+    """Return the plan of the last run."""
+    plan: dict[str, Any] = yaml.safe_load((toy.root / "runs/latest/plan.yaml").read_text())
+    return plan
+
+
+def space(toy: Toy) -> Path:
+    return toy.root / ".epigram/workspaces/toy-search"
+
+
+def test_a_system_that_is_not_finished_in_time_is_left_out(toy: Toy, capfd: pytest.CaptureFixture[str]) -> None:
+    toy.tell({"fit@bert": {"sleep": 120}})
+    run = limited(toy, 15)
+    assert run.wall_seconds < 60 and run.code == 0
+    assert "bert: left out" in capfd.readouterr().err
+    assert states(run) == dict.fromkeys(("gather", "cut@token", "fit@mlp", "judge"), "Completed")
+    assert run.executed == 4 and "fit@bert" in toy.journal() and "fit@bert" not in toy.journal("end")
+    assert planned(toy)["systems"] == {"mlp": {"view": "token"}}
+    assert planned(toy)["views"] == {"token": {"tokenizer": "token"}}
+    assert yaml.safe_load((space(toy) / "params.yaml").read_text())["systems"] == {"mlp": {"view": "token"}}
+
+
+def test_a_run_in_time_has_all_systems_one_after_another(toy: Toy) -> None:
+    toy.tell({"fit@mlp": {"sleep": 2}})
+    run = limited(toy, 300)
+    assert set(states(run).values()) == {"Completed"} and planned(toy)["systems"] == PLAN["systems"]
+    ends = {name: when for name, what, when, _ in toy.events() if what == "end"}
+    begins = {name: when for name, what, when, _ in toy.events() if what == "begin"}
+    assert ends["fit@mlp"] <= begins["fit@bert"]
+
+
+def test_a_stage_that_fails_ends_the_run_as_without_a_limit(toy: Toy) -> None:
+    toy.tell({"fit@mlp": {"codes": [65]}, "cut@wordpiece": {"sleep": 12}})
+    run = limited(toy, 5)
+    assert (run.code, states(run)["fit@mlp"]) == (65, "Failed")
+
+
+def test_folders_of_systems_of_another_run_in_the_workspace_are_removed(toy: Toy) -> None:
+    limited(toy, 300)
+    systems = {"mlp": PLAN["systems"]["mlp"]}
+    flow(toy, plan={**PLAN, "systems": systems, "views": {"token": {"tokenizer": "token"}}}, space="search")
+    assert [path.name for path in (space(toy) / "out/fit").iterdir()] == ["mlp"]
