@@ -17,9 +17,15 @@ from tasks.stage import run_stages
 
 
 @flow(name="search")
-def search(request: Request, goal: Goal) -> State[Any]:
-    """Try systems on parts of the training texts; the state's data is the plan of the run."""
-    with open_search(request, goal) as session:
+def search(request: Request, goal: Goal, started: float) -> State[Any]:
+    """Try systems on parts of the training texts; the state's data is the request for the run of the plan.
+
+    `started` is the monotonic time at which the goal's seconds begin.
+    """
+    with open_search(request, goal, started) as session:
         run_stages(session.run, RETRY_DELAYS)
+        if session.run.leave_out_unfinished():
+            run_stages(session.run, RETRY_DELAYS)
         plan = session.search(measure)
-    return Completed(message=f"{len(plan.systems)} systems", data=plan)
+        planned = session.planned(plan)
+    return Completed(message=f"{len(plan.systems)} systems", data=planned)

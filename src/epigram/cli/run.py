@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ import typer
 
 from epigram.cli.options import Changes, Dataset, Ray, Seeds, Systems, make_request
 from epigram.cli.project import find_flow
+from epigram.core.display import echo
 from epigram.core.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ def main(
 
     Example: epigram run --dataset mr --systems transformer_f,tfidf_svm --seeds 0,1,2
     """
+    started = time.monotonic()
     flow = find_flow("run", "pipeline", "pipeline")
     request = make_request(
         dataset=dataset,
@@ -56,12 +59,12 @@ def main(
     from epigram.runner.prefect.execution import execute
 
     if budget or quality or plan is not None:
-        request = _planned(request, budget, quality, plan)
+        request = _planned(request, started, budget, quality, plan)
     run = execute(request, flow)
     sys.exit(print_run(run, request.root))
 
 
-def _planned(request: Request, budget: str, quality: str, plan: Path | None) -> Request:
+def _planned(request: Request, started: float, budget: str, quality: str, plan: Path | None) -> Request:
     """Return the request with the plan in a file, or with the plan of a search."""
     from epigram.core.settings import dataset_of
     from epigram.runner.prefect.execution import execute_search
@@ -79,5 +82,7 @@ def _planned(request: Request, budget: str, quality: str, plan: Path | None) -> 
         raise ParameterError("--quality needs a time budget: epigram run --budget 20m --quality best")
     goal = parse_goal(budget, quality or "good")
     asked = replace(request, dataset=request.dataset or dataset_of(request.root / "params.yaml"), name=None)
-    found = execute_search(asked, goal, find_flow("run", "search", "search"))
-    return replace(request, dataset=found.dataset, plan=found.sections)
+    if goal.warning:
+        echo(goal.warning, file=sys.stderr)
+    planned = execute_search(asked, goal, started, find_flow("run", "search", "search"))
+    return replace(planned, name=request.name)

@@ -5,7 +5,8 @@ The rules were made on agnews_43k, nlpcc2017, dbpedia_small, sst5 and 20newsgrou
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from epigram.models.settings import System
@@ -15,12 +16,16 @@ from epigram.text.tagsets import Language
 ENCODED, TOKENS = "sentences", "token"  # views: of the pretrained encoder, and from scratch
 BATCH, MIN_STEPS = 32, 200  # of fine-tuning; with few rows, epochs alone have too few steps
 RATES = (5e-5, 2e-5, 1e-4, 2e-4)  # learning rates of fine-tuning, the first one without a search
+LENGTHS = (128, 64, 32)  # tokens of a text that a frozen encoder reads, the first one unless time is short
 SCRATCH_ROWS = 2_000  # rows from which a network without pretraining is tried
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """The data of a run: its language, rows of each split, folds of train, and a checkpoint of the language, if any."""
+    """The data of a run: its language, rows of each split, folds of train, and a checkpoint of the language, if any.
+
+    `tokens` is the mean number of tokens of a training text that a system on the checkpoint reads, for each of LENGTHS.
+    """
 
     language: Language
     train: int
@@ -28,11 +33,18 @@ class Facts:
     test: int
     folds: int
     checkpoint: str | None
+    classes: int = 2
+    tokens: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def trainings(self) -> int:
         """Number of trainings of a system: one for each fold, and the final one."""
         return self.folds + 1
+
+    def share(self, length: int) -> float:
+        """Return the share of tokens that are left if a system on the checkpoint reads at most `length` of a text."""
+        longest = self.tokens.get(LENGTHS[0], 0.0)
+        return self.tokens[length] / longest if longest else 1.0
 
     @property
     def predicted(self) -> int:
@@ -54,6 +66,11 @@ class Candidate:
         found = {each.name: getattr(self.system, each.name) for each in fields(System)}
         return {name: value for name, value in found.items() if name == "view" or value != unset[name]}
 
+    @property
+    def length(self) -> int:
+        """Maximum tokens of a text that the system reads."""
+        return int(self.system.train.get("max_length", LENGTHS[0]))
+
     def with_train(self, **settings: Any) -> Candidate:
         """Return the candidate with training settings changed."""
         return replace(self, system=replace(self.system, train={**self.system.train, **settings}))
@@ -74,12 +91,22 @@ def views(facts: Facts) -> dict[str, dict[str, Any]]:
 
 
 def closed_form(facts: Facts) -> list[Candidate]:
-    """Return the systems that are fitted without gradient descent, within seconds."""
-    found = [Candidate(name="tfidf_svm", system=System(view=TOKENS))]
-    if facts.checkpoint:
-        names = ("embedding_linear", "hybrid_linear")
-        found += [Candidate(name=name, system=System(view=ENCODED)) for name in names]
-    return found
+    """Return the systems that are fitted without gradient descent, in the order in which they are trained."""
+    return [linear(facts)[0], *frozen(facts)]
+
+
+def frozen(facts: Facts) -> list[Candidate]:
+    """Return the linear systems on a frozen encoder, the better one first."""
+    names = ("hybrid_linear", "embedding_linear") if facts.checkpoint else ()
+    return [Candidate(name=name, system=System(view=ENCODED)) for name in names]
+
+
+def linear(facts: Facts) -> list[Candidate]:
+    """Return the variants of the linear SVM: with a search for its settings, with given ones, and the fastest."""
+    characters = [{"orders": [1], "characters": [2, 3, 4, 5]}] if facts.language == "en" else []
+    given = [*characters, {"orders": [1, 2], "characters": []}]
+    models = [{}, *({**each, "sublinear": True, "weighting": "tfidf", "penalty": 1.0} for each in given)]
+    return [Candidate(name="tfidf_svm", system=System(view=TOKENS, model=model)) for model in models]
 
 
 def trained(facts: Facts, quality: Quality) -> list[Candidate]:

@@ -1,26 +1,37 @@
 """Choice of systems and settings within a time budget, by trials on parts of train.
 
 Successive halving on rows (Jamieson and Talwalkar, 2016): the variants of a system are tried on few rows, and the
-better half on more. The linear and the frozen systems are always kept, because the order of linear, frozen and
-fine-tuned systems changes with the rows. Dev and out-of-fold texts judge; the test set is not read.
+better half on more. The linear and the frozen systems are kept as far as they fit into the time, because the order of
+linear, frozen and fine-tuned systems changes with the rows. What they take is estimated by trials on few rows. Dev and
+out-of-fold texts judge; the test set is not read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from epigram.runner.search.candidates import Candidate, Facts, closed_form, trained, views
+from epigram.runner.search.candidates import (
+    LENGTHS,
+    Candidate,
+    Facts,
+    frozen,
+    linear,
+    trained,
+    views,
+)
+from epigram.runner.search.costs import Costs, examined_rows, frozen_seconds, linear_seconds, step_seconds
 from epigram.runner.search.goal import Goal, Stopwatch
 from epigram.runner.search.plan import Plan
 from epigram.training.trials.spec import TrialResult, TrialSpec
 
-CLOSED_FORM_ROWS = 4_000  # rows of a trial of a system that is fitted within seconds
+LINEAR_ROWS, PROBE_ROWS = 256, 64  # rows of a trial that only measures what a linear or a frozen system takes
+FIRST_SHARE = 0.4  # of the time that is left, for the linear system, and for the examination of train beside it
 RUNGS = (500, 2_000, 8_000)  # rows of the trials of one variant
 SEARCH_SHARE = 0.4  # of the time that is left, for trials; the rest is for the final training
 EPOCHS = (8, 6, 4, 3, 2, 1)
-MIN_TRIAL_SECONDS = 10.0
+MIN_TRIAL_SECONDS = 5.0
 MARGIN = 0.85  # of the time that is left, for what is estimated
 
 
@@ -36,6 +47,14 @@ Proposals = Generator[Ask, TrialResult | None, Plan]
 
 
 @dataclass(frozen=True)
+class Planned:
+    """A candidate with the estimated seconds of its stages."""
+
+    candidate: Candidate
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Tried:
     """A candidate with its result on some rows."""
 
@@ -47,30 +66,66 @@ class Tried:
         return -self.result.score, self.result.loss
 
 
-@dataclass(frozen=True, kw_only=True)
-class Costs:
-    """Seconds of a run besides training: of a stage, and of what is done once."""
-
-    stage: float
-    once: float
-
-
 def propose(facts: Facts, goal: Goal, watch: Stopwatch, costs: Costs, dataset: str) -> Proposals:
     """Yield the trials of a search, each of which is answered by its result, and return the plan.
 
-    The linear system is always in the plan; a system whose trial takes too long is not.
+    The linear system is always in the plan; another one is if it is estimated to fit into the time.
     """
-    first, *others = closed_form(facts)
-    if goal.quality == "fast":
-        return _plan(facts, [first, *others], dataset)
-    tried = yield from _try_all([first, *others], facts, CLOSED_FORM_ROWS, watch)
-    chosen = [first, *(each.candidate for each in tried if each.candidate.name != first.name)]
-    reserved = _seconds(facts, tried) + (3 * len(tried) + 3) * costs.stage + costs.once
-    variants: list[Tried] = yield from _halved(facts, trained(facts, goal.quality), watch, reserved)
+    planned, linear_probe = yield from _linear(facts, watch, costs)
+    rows = examined_rows(FIRST_SHARE * (watch.left - costs.end), linear_probe, facts, costs)
+    systems, probe = yield from _frozen(facts, watch, costs, sum(each.seconds for each in planned))
+    planned += systems
+    chosen, reserved = [each.candidate for each in planned], costs.end + sum(each.seconds for each in planned)
+    variants: list[Tried] = yield from _halved(
+        facts, _possible(facts, goal, watch.left - reserved, probe), watch, reserved
+    )
     if variants:
         longest = _lengthened(variants[0], facts, MARGIN * (watch.left - reserved) - 3 * costs.stage)
         chosen += [] if longest is None else [longest]
-    return _plan(facts, chosen, dataset)
+    return replace(_plan(facts, chosen, dataset), examine={} if rows is None else {"rows": rows})
+
+
+def _linear(
+    facts: Facts, watch: Stopwatch, costs: Costs
+) -> Generator[Ask, TrialResult | None, tuple[list[Planned], TrialResult | None]]:
+    """Return the first variant of the linear SVM that fits into a share of the time, or the fastest one; and the trial.
+
+    The trial is made however short the time is, because all else that is planned depends on it.
+    """
+    variants = linear(facts)
+    ask = Ask(_spec(variants[-1], facts, LINEAR_ROWS), max(MIN_TRIAL_SECONDS, SEARCH_SHARE * (watch.left - costs.end)))
+    probe = yield ask
+    if probe is None:
+        return [Planned(variants[-1], 0.0)], None
+    room = FIRST_SHARE * (watch.left - costs.end)
+    estimates = [Planned(each, linear_seconds(each, probe, facts, costs)) for each in variants]
+    return [next((each for each in estimates if each.seconds <= room), estimates[-1])], probe
+
+
+def _frozen(
+    facts: Facts, watch: Stopwatch, costs: Costs, reserved: float
+) -> Generator[Ask, TrialResult | None, tuple[list[Planned], TrialResult | None]]:
+    """Return the systems on a frozen encoder that fit into the time, with the longest texts that fit, and the trial."""
+    candidates = frozen(facts)
+    tried = yield from _try_all(candidates[-1:], facts, PROBE_ROWS, watch, costs.end + reserved)
+    found: list[Planned] = []
+    for candidate in candidates if tried else []:
+        room = MARGIN * (watch.left - costs.end - reserved - sum(each.seconds for each in found))
+        lengths = [candidate, *(candidate.with_train(max_length=length) for length in LENGTHS[1:])]
+        estimates = [Planned(each, frozen_seconds(each, tried[0].result, facts, costs)) for each in lengths]
+        found += [each for each in estimates if each.seconds <= room][:1]
+    return found, tried[0].result if tried else None
+
+
+def _possible(facts: Facts, goal: Goal, seconds: float, probe: TrialResult | None) -> list[Candidate]:
+    """Return the variants to try by gradient descent; none if the encoder is too slow for a trial in `seconds`."""
+    variants = trained(facts, goal.quality)
+    if not variants or facts.checkpoint is None:
+        return variants
+    if probe is None:
+        return []
+    steps = _trial_trainings(facts) * variants[0].steps(min(RUNGS[0], facts.train))
+    return variants if steps * step_seconds(probe) <= SEARCH_SHARE * seconds else []
 
 
 def _try_all(
@@ -126,15 +181,6 @@ def _trial_trainings(facts: Facts) -> int:
 
 def _spec(candidate: Candidate, facts: Facts, rows: int) -> TrialSpec:
     return TrialSpec(name=candidate.name, system=candidate.settings, rows=min(rows, facts.train))
-
-
-def _seconds(facts: Facts, tried: Iterable[Tried]) -> float:
-    """Return the estimated seconds to train and evaluate the systems on all rows."""
-    return sum(
-        facts.trainings * each.result.seconds * facts.train / each.result.rows
-        + facts.predicted * each.result.ms_per_text / 1000
-        for each in tried
-    )
 
 
 def _lengthened(variant: Tried, facts: Facts, seconds: float) -> Candidate | None:

@@ -10,6 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from epigram.core.config_types import validate_as
 from epigram.core.display import echo
 from epigram.core.errors import ParameterError
@@ -19,17 +21,21 @@ from epigram.runner.prefect.pipeline_run import PipelineRun, open_run
 from epigram.runner.prefect.publish import RunFailedError
 from epigram.runner.search import candidates
 from epigram.runner.search.candidates import Facts
-from epigram.runner.search.choose import Ask, Costs, propose
+from epigram.runner.search.choose import Ask, propose
+from epigram.runner.search.costs import Costs
 from epigram.runner.search.goal import Goal, Stopwatch
 from epigram.runner.search.plan import Plan
 from epigram.runner.search.trials import Trials
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.sentence_encoders import installed_encoder
+from epigram.text.encoded_dataset import View
 from epigram.text.validated_corpus import SPLITS, ValidatedCorpus
 from epigram.training.trials.spec import TrialResult
 
-MIN_STAGE_SECONDS = 2.0
-START_SECONDS = 5.0  # of a run, for the server, the workspace and the report
+MIN_STAGE_SECONDS = 1.2  # of a stage in which little is done
+END_STAGES, END_SECONDS = 4.0, 3.0  # after the last stage of a system: in stages, and for the report
+VIEWS_SHARE = 0.45  # of the time, after which a view that is not encoded is left out
+SPACE = "search"  # key of the workspace in which a search and its run work
 ENCODED = Path("data/pretrained")  # outputs of the last stages that a search runs
 
 
@@ -56,6 +62,11 @@ class SearchSession:
             plan: Plan = ended.value
             return plan
 
+    def planned(self, plan: Plan) -> Request:
+        """Return the request for the run of the plan, in this workspace and within the time."""
+        until = self.watch.started + self.goal.seconds - self._costs().end
+        return replace(self.request, plan=plan.sections, space=SPACE, systems_until=until)
+
     def answer(self, ask: Ask) -> TrialResult | None:
         """Run a trial, and print its result."""
         spec, result = ask.spec, self.trials.run(ask.spec, ask.seconds)
@@ -69,23 +80,41 @@ class SearchSession:
     def _costs(self) -> Costs:
         """Return what a run costs besides training, by what the stages have taken."""
         seconds = [result.seconds for result in self.run.results().values() if result.seconds]
-        return Costs(stage=max(MIN_STAGE_SECONDS, median(seconds or [0.0])), once=START_SECONDS)
+        stage = max(MIN_STAGE_SECONDS, median(seconds or [0.0]))
+        return Costs(stage=stage, end=END_STAGES * stage + END_SECONDS)
 
     def _facts(self) -> Facts:
         corpus = ValidatedCorpus.read(self.run.workspace.path / "data" / "validated")
         rows = {name: corpus.rows.get(name, 0) for name in SPLITS}
-        checkpoint = installed_encoder(corpus.language)
-        return Facts(language=corpus.language, **rows, folds=corpus.folds, checkpoint=checkpoint)
+        encoded = candidates.ENCODED in self.run.request.plan["views"]
+        checkpoint = installed_encoder(corpus.language) if encoded else None
+        return Facts(
+            language=corpus.language,
+            **rows,
+            folds=corpus.folds,
+            checkpoint=checkpoint,
+            classes=len(corpus.labels),
+            tokens=self._tokens() if checkpoint else {},
+        )
+
+    def _tokens(self) -> dict[int, float]:
+        """Return the mean number of tokens of a training text for each maximum."""
+        view = View.load(self.run.workspace.path / "data" / "encoded" / candidates.ENCODED)
+        lengths = view.split(SPLITS[0]).ids.lengths + len(view.prefix_ids) + len(view.suffix_ids)
+        return {most: float(np.minimum(lengths, most).mean()) for most in candidates.LENGTHS}
 
 
 @contextmanager
-def open_search(request: Request, goal: Goal) -> Iterator[SearchSession]:
-    """Prepare the workspace of a search; its running stages and trials end with the context.
+def open_search(request: Request, goal: Goal, started: float) -> Iterator[SearchSession]:
+    """Prepare the workspace of a search, whose time began at the monotonic time `started`.
 
+    Its running stages and trials end with the context.
     Raises ParameterError for a data set whose words are labelled and not its texts.
     """
-    watch = Stopwatch(goal.seconds)
-    with open_run(replace(request, plan=_everything(request).sections), until=ENCODED) as run:
+    watch = Stopwatch(goal.seconds, started)
+    until = started + VIEWS_SHARE * goal.seconds
+    plan = _everything(request).sections
+    with open_run(replace(request, plan=plan, space=SPACE, systems_until=until), until=ENCODED) as run:
         session = SearchSession(request, goal, watch, run)
         try:
             yield session

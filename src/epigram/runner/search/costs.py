@@ -1,0 +1,65 @@
+"""Estimated seconds of the stages of a system, from trials on few texts.
+
+The constants were measured on agnews_43k, nlpcc2017 and 20newsgroups, on two cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from epigram.evaluation.settings import ExamineSettings
+from epigram.runner.search.candidates import BATCH, Candidate, Facts
+from epigram.training.trials.spec import TrialResult
+
+# Seconds of the linear fits for each text and class, those of all penalties together
+FIT_SECONDS: Mapping[str, float] = {"embedding_linear": 3e-4, "hybrid_linear": 1.5e-4}
+SEARCH, CHARACTERS = 7.0, 4.0  # times the fit of an SVM: with a search of its settings, with n-grams of characters
+EXAMINED, MIN_EXAMINED = 4.0, 500  # times the fit of an SVM: the examination of the texts; the least of them
+BACKWARD = 3.0  # times a prediction: a step of fine-tuning, for each text
+LOADING = 2.0  # stages that it takes as long as to load an encoder, twice
+TIMED = 512  # texts that are predicted to measure the speed, if train has folds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """Seconds of a run besides training: of a stage, and of what follows the last stage of the systems."""
+
+    stage: float
+    end: float
+
+
+def linear_seconds(candidate: Candidate, probe: TrialResult, facts: Facts, costs: Costs) -> float:
+    """Return the seconds of a linear SVM on TF-IDF, from a trial of the fastest variant."""
+    settings, once = candidate.system.model, probe.seconds * facts.train / probe.rows
+    spelled = facts.language == "en" and (not settings or bool(settings["characters"]))
+    fits = (1.0 if settings else SEARCH) * max(1, facts.folds) + 1
+    predictions = facts.predicted * probe.ms_per_text / 1000
+    return fits * (CHARACTERS if spelled else 1.0) * once + predictions + 3 * costs.stage
+
+
+def frozen_seconds(candidate: Candidate, probe: TrialResult, facts: Facts, costs: Costs) -> float:
+    """Return the seconds of a linear head on a frozen encoder, from the `ms_per_text` of a trial.
+
+    Each text of train is encoded once for all folds and once for the final fit, those of dev and test twice at most.
+    """
+    texts = (2 if facts.folds else 1) * facts.train
+    texts += 2 * facts.dev + facts.test + TIMED
+    encoding = facts.share(candidate.length) * texts * probe.ms_per_text / 1000
+    fits = facts.trainings * facts.train * facts.classes * FIT_SECONDS[candidate.name]
+    return encoding + fits + (3 + LOADING) * costs.stage
+
+
+def step_seconds(probe: TrialResult) -> float:
+    """Return the seconds of a step of fine-tuning, from the `ms_per_text` of a trial with the frozen encoder."""
+    return BACKWARD * BATCH * probe.ms_per_text / 1000
+
+
+def examined_rows(seconds: float, probe: TrialResult | None, facts: Facts, costs: Costs) -> int | None:
+    """Return how many training texts can be examined in `seconds`, None if all can; `probe` is as above."""
+    if probe is None:
+        return MIN_EXAMINED
+    wanted = min(facts.train, ExamineSettings.rows)
+    needed = EXAMINED * probe.seconds * wanted / probe.rows
+    share = (seconds - 2 * costs.stage) / needed if needed else 1.0
+    return None if share >= 1 else max(MIN_EXAMINED, int(share * wanted))
