@@ -43,7 +43,8 @@ def test_a_text_is_encoded_once_and_keeps_its_place() -> None:
     known = KnownEncodings(encode)
     assert_array_equal(known.of(model(), texts([10], [20], [30, 0])), [[13], [23], [33]])
     assert_array_equal(known.of(model(), texts([30, 0], [40], [10])), [[33], [43], [13]])
-    assert encode.encoded == 4
+    assert_array_equal(known.of(model(), texts([10], [20, 20, 20])), [[13], [63]])  # a wider batch
+    assert encode.encoded == 5
 
 
 def test_texts_that_differ_by_padding_or_by_what_is_cut_off() -> None:
