@@ -225,13 +225,15 @@ def test_an_added_file_says_its_encoding(shop: Workshop) -> None:
     [
         ("./nowhere", 66, "checkpoint './nowhere' is not a folder: check the path"),
         ("new", 66, "checkpoint 'new' has neither tokenizer.json nor vocab.txt"),
-        ("some/where", 69, "checkpoint 'some/where' is not a local folder and cannot be downloaded from the hub"),
+        ("some/where", 66, "not a folder: check the path, or write hub:some/where@REVISION for a model of the Hugging"),
+        (
+            "hub:some/where@main",
+            64,
+            "checkpoint 'hub:some/where@main': expected hub:ORG/NAME@REVISION with the full",
+        ),
     ],
 )
-def test_a_checkpoint_that_is_not_there(
-    shop: Workshop, monkeypatch: pytest.MonkeyPatch, checkpoint: str, code: int, said: str
-) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+def test_a_checkpoint_that_is_not_there(shop: Workshop, checkpoint: str, code: int, said: str) -> None:
     shop.params(views=PARAMS["views"] | {"pieces": {"tokenizer": "wordpiece", "checkpoint": checkpoint}})
     step = ("encode", "pieces", "data/validated", "data/augmented", "data/pos", shop.out)
     shop.stage(*step).refused(code, said)

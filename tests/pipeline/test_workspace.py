@@ -183,6 +183,31 @@ def test_a_revision_with_links_in_the_place_of_folders_writes_nowhere_else(toy: 
     assert [each.name for each in (tmp_path / "own").iterdir()] == ["config"]
 
 
+def test_a_revision_with_a_link_in_the_place_of_our_own_folder_deletes_nothing(toy: Toy, tmp_path: Path) -> None:
+    (tmp_path / "own" / "hub").mkdir(parents=True)
+    (tmp_path / "own" / "hub" / "mine").write_text("a user's own file")
+    toy.shell("git", "update-index", "--add", "--cacheinfo", f"120000,{link_to(toy, tmp_path / 'own')},.epigram")
+    toy.shell("git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "--quiet", "--message", "link")
+    with pytest.raises(ParameterError, match=r"^\.epigram is a link to "):
+        opened(toy, revision="HEAD")
+    assert (tmp_path / "own" / "hub" / "mine").read_text() == "a user's own file"
+
+
+def link_to(toy: Toy, target: Path) -> str:
+    """Return the hash of the git object of a link to `target`."""
+    (toy.root / "target").write_text(str(target))
+    return toy.shell("git", "hash-object", "-w", "target").strip()
+
+
+def test_a_checkpoint_of_the_hub_is_downloaded_to_the_main_tree(toy: Toy) -> None:
+    first, second = (opened(toy, seeds=(seed,)).path for seed in (1, 2))
+    (first / ".epigram/hub/org").mkdir()
+    assert (toy.root / ".epigram/hub/org").is_dir()
+    assert (second / ".epigram/hub/org").is_dir()
+    opened(toy, seeds=(1,))  # again, in the same workspace
+    assert (toy.root / ".epigram/hub/org").is_dir()
+
+
 def test_a_revision_s_link_for_the_local_settings_of_dvc_is_not_followed(toy: Toy, tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("")
     (toy.root / ".dvc" / "config.local").symlink_to(tmp_path / "precious")

@@ -41,6 +41,7 @@ def main(
         project.folders,
         project.locks,
         project.data_mirror,
+        project.hub_checkpoints,
         project.prefect_server,
     ]
     results = list(run_checks(checks))

@@ -1,4 +1,4 @@
-"""Folders of pretrained checkpoints: a path, or `package:NAME` for a checkpoint that an installed package contains."""
+"""Folders of pretrained checkpoints: a path, `package:NAME` of an installed package, or `hub:ORG/NAME@REVISION`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,17 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 from epigram.core.config_types import nearest
-from epigram.core.errors import DataError, ParameterError
+from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.extras import MissingPackageError, pip_install
 from epigram.core.files import sha256
+from epigram.core.hub_checkpoints import (
+    HUB_FOLDER,
+    HUB_PREFIX,
+    hub_hint,
+    is_downloaded,
+    parse_hub_checkpoint,
+    verify_hub_checkpoint,
+)
 
 PREFIX = "package:"
 
@@ -47,31 +55,55 @@ SENTENCE_ENCODER_FILES = {"sp.model", "weights.npz"}  # of a Universal Sentence 
 
 
 def checkpoint_folder(checkpoint: str) -> Path:
-    """Return the folder of a checkpoint. A path need not exist, because `checkpoint` may be a name on the hub.
+    """Return the folder of a checkpoint. Nothing is downloaded, and the code of a package is never imported.
 
-    The code of a package is never imported. Raises ParameterError for a package that is not in `PACKAGES`,
-    MissingPackageError if it is not installed, or not in the known version.
+    Raises InputMissingError if a path is not a folder or the stage encode has not downloaded a checkpoint of the hub,
+    ParameterError for an invalid one and for a package that is not in `PACKAGES`, MissingPackageError if the package
+    is not installed, or not in the known version.
     """
-    if not checkpoint.startswith(PREFIX):
-        return Path(checkpoint).expanduser()
-    name = checkpoint.removeprefix(PREFIX)
-    return Path(str(_installed(name, checkpoint).locate_file(PACKAGES[name].folder)))
+    if checkpoint.startswith(HUB_PREFIX):
+        if not is_downloaded(found := parse_hub_checkpoint(checkpoint)):
+            raise InputMissingError(
+                f"checkpoint {checkpoint!r} is not in {HUB_FOLDER}; the stage encode downloads it: run dvc repro "
+                "--single-item --force encode@VIEW"
+            )
+        return found.folder
+    if checkpoint.startswith(PREFIX):
+        name = checkpoint.removeprefix(PREFIX)
+        return Path(str(_installed(name, checkpoint).locate_file(PACKAGES[name].folder)))
+    folder = Path(checkpoint).expanduser()
+    if not folder.is_dir():
+        raise InputMissingError(f"checkpoint {checkpoint!r} is not a folder: check the path{hub_hint(checkpoint)}")
+    return folder
+
+
+def awaits_download(checkpoint: str) -> bool:
+    """Return whether `checkpoint` is one of the hub that the stage encode has not downloaded yet.
+
+    Raises ParameterError if it has no full commit hash.
+    """
+    return checkpoint.startswith(HUB_PREFIX) and not is_downloaded(parse_hub_checkpoint(checkpoint))
 
 
 def is_sentence_encoder(checkpoint: str) -> bool:
-    """Return whether a checkpoint is a Universal Sentence Encoder; its package need not be installed.
+    """Return whether a checkpoint is a Universal Sentence Encoder; it need not be installed or exist.
 
     Raises ParameterError for a package that is not in `PACKAGES`.
     """
-    name = checkpoint.removeprefix(PREFIX)
-    if name != checkpoint and name in PACKAGES:
-        return PACKAGES[name].sha256.keys() >= SENTENCE_ENCODER_FILES
-    folder = checkpoint_folder(checkpoint)
+    if checkpoint.startswith(PREFIX):
+        name = checkpoint.removeprefix(PREFIX)
+        return _known(name, checkpoint).sha256.keys() >= SENTENCE_ENCODER_FILES
+    folder = Path(checkpoint).expanduser()  # those of the hub never are: their files are not downloaded
     return all((folder / file).is_file() for file in SENTENCE_ENCODER_FILES)
 
 
 def verify_checkpoint(checkpoint: str) -> None:
-    """Raise DataError if a file of a `package:` checkpoint is missing or not the published one; accept any path."""
+    """Raise DataError if a file of a package is not the published one, or one of the hub was changed; accept any path.
+
+    Raises the errors of `checkpoint_folder` too.
+    """
+    if checkpoint.startswith(HUB_PREFIX):
+        verify_hub_checkpoint(checkpoint)
     if not checkpoint.startswith(PREFIX):
         return
     name, folder = checkpoint.removeprefix(PREFIX), checkpoint_folder(checkpoint)
@@ -83,18 +115,23 @@ def verify_checkpoint(checkpoint: str) -> None:
             )
 
 
-def _installed(name: str, checkpoint: str) -> Distribution:
+def _known(name: str, checkpoint: str) -> CheckpointPackage:
     if name not in PACKAGES:
         raise ParameterError(f"checkpoint {checkpoint!r}: unknown package {name!r}: {nearest(name, list(PACKAGES))}")
+    return PACKAGES[name]
+
+
+def _installed(name: str, checkpoint: str) -> Distribution:
+    known = _known(name, checkpoint)
     try:
         found = distribution(name)
     except PackageNotFoundError:
         raise MissingPackageError(
             f"checkpoint {checkpoint!r} needs the package {name}, which is not installed; run: {install_command(name)}"
         ) from None
-    if found.version != PACKAGES[name].version:
+    if found.version != known.version:
         raise MissingPackageError(
-            f"checkpoint {checkpoint!r}: {name} {found.version} is installed, and {PACKAGES[name].version} is needed; "
+            f"checkpoint {checkpoint!r}: {name} {found.version} is installed, and {known.version} is needed; "
             f"run: {install_command(name)}"
         )
     return found

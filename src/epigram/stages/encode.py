@@ -10,6 +10,7 @@ from pathlib import Path
 from epigram.core.display import echo
 from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder
+from epigram.core.hub_download import download_checkpoint
 from epigram.core.settings import Params
 from epigram.core.stage_process import run_stage
 from epigram.text.settings import EncodeSettings, View, read_view
@@ -32,6 +33,8 @@ def run(
     from epigram.text.vocabulary import build_view_tokenizer
     from epigram.text.write_dataset import ViewSummary, write_view
 
+    if view.checkpoint is not None:
+        download_checkpoint(view.checkpoint)
     file = None if view.vectors is None else vectors_file(view.vectors, name)
     table, prompt = load(pos), read_prompt(augmented) if view.prompt else None
 

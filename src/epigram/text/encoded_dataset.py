@@ -56,7 +56,7 @@ class View:
     tokens_only: bool  # text labels are inferred from token labels
     tokenizer: str  # token or wordpiece
     checkpoint: str | None  # source of the tokenizer; None if it is made from the training texts
-    weights: str | None  # digest of the files of a local checkpoint folder; None without one
+    weights: str | None  # digest of the files of the checkpoint; None without one
     vocabulary: int  # V
     pad_id: int
     unk_id: int

@@ -141,11 +141,11 @@ def write_view(
 
 
 def _checkpoint_digest(checkpoint: str | None) -> str | None:
-    """Return a digest of the weights and settings in a checkpoint folder; None for a name on the hub."""
-    # stages that load the weights depend on view.json, so a changed checkpoint makes them run again;
-    # a checkpoint on the hub is downloaded where it is needed
-    if checkpoint is None or not (folder := checkpoint_folder(checkpoint)).is_dir():
+    """Return a digest of the weights and settings of a checkpoint."""
+    # stages that load the weights depend on view.json, so a changed checkpoint makes them run again
+    if checkpoint is None:
         return None
+    folder = checkpoint_folder(checkpoint)
     verify_checkpoint(checkpoint)
     patterns = ("*.json", "*.safetensors", "*.npz", "*.model")
     files = sorted(path for pattern in patterns for path in folder.glob(pattern) if path.is_file())

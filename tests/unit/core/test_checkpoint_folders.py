@@ -57,10 +57,12 @@ def install(folder: Path, version: str) -> None:
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {version}\n")
 
 
-def test_a_path_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/somebody")
+def test_a_path_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "data"))
+    (tmp_path / "data/local/minilm").mkdir(parents=True)
     assert checkpoint_folder("data/local/minilm") == Path("data/local/minilm")
-    assert checkpoint_folder("~/minilm") == Path("/home/somebody/minilm")
+    assert checkpoint_folder("~/local/minilm") == tmp_path / "data/local/minilm"
     verify_checkpoint("nowhere")
 
 

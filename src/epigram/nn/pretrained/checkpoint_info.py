@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from epigram.core.checkpoint_folders import checkpoint_folder
+from epigram.core.checkpoint_folders import awaits_download, checkpoint_folder
 from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import read_json
 from epigram.nn.pretrained.config_check import check_config
@@ -22,16 +22,14 @@ class CheckpointInfo(NamedTuple):
 
 
 def read_checkpoint_info(checkpoint: str) -> CheckpointInfo | None:
-    """Return the architecture and sizes of the folder `checkpoint`, or None for a name on the hub.
+    """Return the architecture and sizes of `checkpoint`, or None for one that the stage encode has yet to download.
 
-    Raises InputMissingError if a path is not a folder or the folder has no safetensors weights, DataError if its
-    config.json is not that of a supported encoder.
+    Raises the errors of `checkpoint_folder`, InputMissingError if the folder has no safetensors weights, DataError if
+    its config.json is not that of a supported encoder.
     """
-    folder = checkpoint_folder(checkpoint)
-    if not folder.is_dir():
-        if checkpoint.startswith((".", "/", "~")) or checkpoint.count("/") > 1:
-            raise InputMissingError(f"checkpoint {checkpoint!r} is not a folder: check the path")
+    if awaits_download(checkpoint):
         return None
+    folder = checkpoint_folder(checkpoint)
     config = read_json(folder / "config.json")
     values = config if isinstance(config, dict) else {}
     width, heads = (next((values[name] for name in names if name in values), 0) for names in (WIDTHS, HEADS))

@@ -1,15 +1,16 @@
-"""Encoders of the transformers library, built from a config, a checkpoint folder or a name on the hub."""
+"""Encoders of the transformers library, built from a config or the folder of a checkpoint."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from epigram.core.checkpoint_folders import checkpoint_folder
-from epigram.core.errors import DataError, InputMissingError, SourceUnavailableError
+from epigram.core.checkpoint_folders import checkpoint_folder, verify_checkpoint
+from epigram.core.errors import DataError
 from epigram.nn.pretrained.bert import BertConfig, random_bert
-from epigram.nn.pretrained.checkpoint import bert_with_weights, load_bert
+from epigram.nn.pretrained.checkpoint import load_bert
 from epigram.nn.pretrained.config_check import check_config
 
 
@@ -29,44 +30,35 @@ def from_config(values: dict[str, Any]) -> Any:
 
 
 def from_checkpoint(checkpoint: str) -> Any:
-    """Load the encoder of a checkpoint, given by its folder or its name on the hub.
+    """Load the encoder of a checkpoint.
 
-    Raises InputMissingError if a path is not a folder, SourceUnavailableError if the hub cannot be reached, and
-    DataError if the checkpoint is incomplete or not supported.
+    Raises the errors of `checkpoint_folder`, and DataError if the checkpoint was changed, is incomplete or not
+    supported.
     """
     from safetensors import SafetensorError
 
     folder = checkpoint_folder(checkpoint)
-    name = str(folder) if folder.is_dir() else checkpoint
-    if name.startswith((".", "/", "~")) and not folder.is_dir():
-        raise InputMissingError(f"checkpoint {checkpoint!r} is not a folder: check the path")
+    verify_checkpoint(checkpoint)
     try:
-        return (load_bert(folder) if folder.is_dir() else None) or _load_by_transformers(name)
+        return load_bert(folder) or _load_by_transformers(folder)
     except (OSError, ValueError, SafetensorError) as error:
         reason = str(error).partition("\n")[0]
-        kind = DataError if folder.is_dir() or not isinstance(error, OSError) else SourceUnavailableError
-        raise kind(f"checkpoint {checkpoint!r} cannot be loaded: {reason}") from None
+        raise DataError(f"checkpoint {checkpoint!r} cannot be loaded: {reason}") from None
 
 
-def _load_by_transformers(name: str) -> Any:
-    """Load the encoder by the transformers library; a supported BERT is converted to `Bert`.
-
-    Raises ValueError if weights are missing.
-    """
+def _load_by_transformers(folder: Path) -> Any:
+    """Load the encoder by the transformers library. Raises ValueError if weights are missing."""
     from transformers import AutoModel, PreTrainedConfig
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()  # type: ignore[no-untyped-call]
-    config, _ = PreTrainedConfig.get_config_dict(name)
-    check_config(config, f"config.json of checkpoint {name!r}")
+    config, _ = PreTrainedConfig.get_config_dict(folder)
+    check_config(config, f"{folder}/config.json")
     model, report = AutoModel.from_pretrained(
-        name, trust_remote_code=False, use_safetensors=True, dtype=torch.float32, output_loading_info=True
+        folder, trust_remote_code=False, use_safetensors=True, dtype=torch.float32, output_loading_info=True
     )
     _check_complete(model, report["missing_keys"])
-    bert_config = BertConfig.of(model.config.to_dict())
-    if bert_config is None:
-        return model
-    return bert_with_weights(bert_config, ((name, weight.detach) for name, weight in model.state_dict().items()))
+    return model
 
 
 def _check_complete(model: Any, missing: set[str]) -> None:

@@ -8,8 +8,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from epigram.core.checkpoint_folders import awaits_download, verify_checkpoint
 from epigram.core.config_types import is_http_url
-from epigram.core.errors import DiskError, ParameterError, SourceUnavailableError
+from epigram.core.errors import DiskError, EpigramError, ParameterError, SourceUnavailableError
+from epigram.core.hub_checkpoints import HUB_PREFIX
+from epigram.core.hub_download import describe_files, find_files
+from epigram.core.settings import read_params
 from epigram.data.sources.access import redact_address
 from epigram.data.sources.fetch import MIRROR
 from epigram.runner.doctor.check import CheckResult, problem
@@ -90,6 +94,23 @@ def data_mirror() -> Iterator[CheckResult]:
         yield problem("mirror", f"{shown} does not respond ({type(error).__name__})", fix, SourceUnavailableError)
     else:
         yield CheckResult("mirror", "ok", f"{shown} responds")
+
+
+def hub_checkpoints() -> Iterator[CheckResult]:
+    """Check the views' checkpoints of the Hugging Face hub: the downloaded files, or what the hub has for the rest."""
+    views = read_params(Path("params.yaml")).get("views") if is_project() else None
+    named = [view.get("checkpoint") for view in views.values() if isinstance(view, dict)] if views else []
+    for checkpoint in sorted({name for name in named if isinstance(name, str) and name.startswith(HUB_PREFIX)}):
+        try:
+            if awaits_download(checkpoint):
+                found = f"{checkpoint} is not downloaded yet ({describe_files(find_files(checkpoint))})"
+            else:
+                verify_checkpoint(checkpoint)
+                found = f"{checkpoint} is downloaded and unchanged"
+        except EpigramError as error:
+            yield CheckResult("checkpoint", "problem", str(error), "", error.code)
+        else:
+            yield CheckResult("checkpoint", "ok", found)
 
 
 def prefect_server() -> Iterator[CheckResult]:

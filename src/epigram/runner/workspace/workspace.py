@@ -12,13 +12,15 @@ from pathlib import Path
 from epigram.core.config_types import shown
 from epigram.core.errors import ParameterError
 from epigram.core.files import atomic_file, exclusive_lock
+from epigram.core.hub_checkpoints import HUB_FOLDER
 from epigram.core.settings import dataset_of
 from epigram.runner.project.record import check_version
 from epigram.runner.workspace import git, overrides
 from epigram.runner.workspace.request import Request
 
-WRITTEN_FOLDERS = ("data", ".dvc")  # folders of a workspace in which files are created and replaced
-SHARED_FOLDERS = ("data/local", "data/pos_versions")  # folders of the main tree that every workspace links to
+WRITTEN_FOLDERS = ("data", ".dvc", ".epigram")  # folders of a workspace in which files are created and replaced
+# folders of the main tree that every workspace links to
+SHARED_FOLDERS = ("data/local", "data/pos_versions", str(HUB_FOLDER))
 LOCK_FILE = "dvc.lock"  # records the workspace's own runs, not those of the main tree
 
 
@@ -79,6 +81,7 @@ def _check_out(main: Path, path: Path, commit: str) -> None:
                 temporary.write_bytes(content)
     _check_no_links(path)
     _share_cache(main, path)
+    (main / HUB_FOLDER).mkdir(parents=True, exist_ok=True)  # so that what a run downloads is in the main tree
     for folder in SHARED_FOLDERS:
         _link_shared_folder(main / folder, path / folder)
 

@@ -19,10 +19,9 @@ from epigram.core.errors import DataError
 from epigram.models.precision import has_fast_bf16, prepare_for_inference
 from epigram.models.serialization import load, save
 from epigram.models.text_template import TextTemplate
-from epigram.nn.encoders.pretrained import PretrainedEncoder
 from epigram.nn.layers.types import Tokens
 from epigram.nn.pretrained.bert import Bert, BertConfig, random_bert
-from tests.support.families import DEPTH, FAMILIES, MASK, PAD, VOCABULARY, built, checkpoint, context, recipe_of, texts
+from tests.support.families import DEPTH, FAMILIES, MASK, PAD, VOCABULARY, built, checkpoint, recipe_of, texts
 
 WEIGHTS = "model.safetensors"
 Close = {"atol": 1e-5, "rtol": 1e-5}
@@ -252,14 +251,3 @@ def test_a_checkpoint_is_read_without_the_library(folder: Path) -> None:
         "sys.exit(any(name in sys.modules for name in ('transformers', 'torch._dynamo')))"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_name_of_the_hub_becomes_our_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from transformers import AutoModel, PreTrainedConfig
-
-    model = library(folder)
-    monkeypatch.setattr(AutoModel, "from_pretrained", lambda name, **_: (model, {"missing_keys": set()}))
-    monkeypatch.setattr(PreTrainedConfig, "get_config_dict", lambda name: (model.config.to_dict(), {}))
-    encoder: Any = recipe_of().build(context(checkpoint="someone/bert")).encoder  # type: ignore[attr-defined]
-    assert isinstance(encoder, PretrainedEncoder) and isinstance(encoder.backbone, Bert)
-    torch.testing.assert_close(encoder.eval()(texts()).last, built(folder)[1](texts()).last, atol=0, rtol=0)

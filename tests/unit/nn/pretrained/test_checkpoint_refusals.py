@@ -12,6 +12,7 @@ import pytest
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.models.registry import RECIPES
 from tests.support.families import FAMILIES, OTHERS, checkpoint, context, recipe_of
+from tests.support.hub_server import CHECKPOINT
 from tests.support.refusals import checked, pretrained
 
 
@@ -41,7 +42,7 @@ def test_a_checkpoint_of_another_family_is_refused_before_it_is_loaded(tmp_path:
         checked(recipe="macbert", checkpoint=folder)
     checked(recipe="transformer", checkpoint=folder)  # uses only the checkpoint's tokenizer
     checked(recipe="bert_hth", checkpoint=folder)
-    checked(recipe="bert", checkpoint="someone/a-name-of-the-hub")
+    checked(recipe="bert", checkpoint=CHECKPOINT)  # downloaded later
 
 
 def test_a_head_that_does_not_suit_a_checkpoint_s_width(tmp_path: Path) -> None:
@@ -79,6 +80,10 @@ def test_a_folder_that_is_no_checkpoint(
 def test_a_checkpoint_that_is_not_there() -> None:
     with pytest.raises(InputMissingError, match=r"checkpoint './nowhere' is not a folder: check the path"):
         checked(recipe="bert", checkpoint="./nowhere")
+    with pytest.raises(InputMissingError, match="or write hub:org/bert@REVISION for a model of the Hugging Face hub"):
+        checked(recipe="bert", checkpoint="org/bert")
+    with pytest.raises(ParameterError, match="expected hub:ORG/NAME@REVISION with the full hash"):
+        checked(recipe="bert", checkpoint="hub:org/bert@main")
 
 
 def test_weights_that_cannot_be_read_or_are_another_s(tmp_path: Path) -> None:

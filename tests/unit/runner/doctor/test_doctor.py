@@ -15,10 +15,16 @@ import pytest
 
 import epigram
 from epigram.cli.app import app
+from epigram.core.checkpoint_folders import checkpoint_folder
+from epigram.core.hub_download import download_checkpoint
 from epigram.runner.doctor import installation, machine, project
 from epigram.runner.doctor.check import CheckResult, exit_status, run_checks
 from epigram.runner.project.record import Record
 from tests.support.doctor import results
+from tests.support.hub_server import CHECKPOINT, hub
+from tests.support.tiny_bert import write_bert
+
+TEMPLATE = "{repo_id}/resolve/{revision}/{filename}"
 
 
 def test_the_exit_code_is_that_of_the_first_problem() -> None:
@@ -158,6 +164,34 @@ def test_the_mirror_is_a_folder_or_responds(place: Path, monkeypatch: pytest.Mon
         httpx, "head", lambda *_, **__: httpx.Response(404)
     )  # the server has no such page, but responds
     assert results(project.data_mirror) == [("ok", "http://127.0.0.1:9/files responds")]
+
+
+def test_checkpoints_of_the_hub(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert results(project.hub_checkpoints) == []  # no project
+    make_project(place, "1")
+    views = {
+        "a": {"checkpoint": CHECKPOINT},
+        "b": {"checkpoint": CHECKPOINT},
+        "c": {"checkpoint": "data/local/x"},
+        "d": {},
+    }
+    (place / "params.yaml").write_text(json.dumps({"views": views}))
+    write_bert(place / "model", ("good",))
+    with hub() as server:
+        server.add(place / "model")
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", server.address)
+        monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", f"{server.address}/{TEMPLATE}")
+        found = f"{CHECKPOINT} is not downloaded yet (3 files, 0.0 MB)"
+        assert results(project.hub_checkpoints) == [("ok", found)]
+        assert server.fetched == set()
+        download_checkpoint(CHECKPOINT)
+        assert results(project.hub_checkpoints) == [("ok", f"{CHECKPOINT} is downloaded and unchanged")]
+        (checkpoint_folder(CHECKPOINT) / "vocab.txt").open("a").write("bad\n")
+        assert [each.code for each in project.hub_checkpoints()] == [65]
+        server.status = 503
+        views = {"a": {"checkpoint": f"hub:org/name@{'0' * 40}"}, "b": {"checkpoint": "hub:org/name@main"}}
+        (place / "params.yaml").write_text(json.dumps({"views": views}))
+        assert [(each.status, each.code) for each in project.hub_checkpoints()] == [("problem", 69), ("problem", 64)]
 
 
 def test_the_prefect_server_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:

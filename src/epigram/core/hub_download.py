@@ -1,0 +1,133 @@
+"""Download of a checkpoint from the Hugging Face hub: only weights in safetensors, settings and tokenizer files."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from epigram.core.display import echo
+from epigram.core.errors import DataError, DiskError, SourceUnavailableError
+from epigram.core.files import atomic_folder, sha256, write_json
+from epigram.core.hub_checkpoints import (
+    HUB_FOLDER,
+    HUB_PREFIX,
+    LOCK,
+    HubCheckpoint,
+    is_downloaded,
+    parse_hub_checkpoint,
+)
+from epigram.core.hub_errors import translate_hub_errors
+
+if TYPE_CHECKING:
+    from huggingface_hub.hf_api import RepoSibling
+
+CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+TOKENIZERS = ("tokenizer.json", "vocab.txt")
+ALLOWED = {CONFIG, *TOKENIZERS, "tokenizer_config.json", "special_tokens_map.json"}  # besides the weights
+SHARD = re.compile(r"model-\d+-of-\d+\.safetensors", re.ASCII)
+
+
+def download_checkpoint(checkpoint: str) -> None:
+    """Download the files of a `hub:` checkpoint, unless they are in the project; accept any other checkpoint.
+
+    Only the stage encode calls it. A second process waits for the first. The token and the address of the hub are
+    those of the library (HF_TOKEN, HF_ENDPOINT), and so is HF_HUB_OFFLINE. The folder appears only with all its files.
+
+    Raises ParameterError for an invalid revision, InputMissingError for an unknown repository or commit, DataError if
+    the repository lacks a required file, SourceUnavailableError if the hub cannot be reached or a file is damaged,
+    and DiskError if there is not enough space.
+    """
+    if not checkpoint.startswith(HUB_PREFIX):
+        return
+    from filelock import FileLock
+
+    wanted = parse_hub_checkpoint(checkpoint)
+    HUB_FOLDER.mkdir(parents=True, exist_ok=True)
+    with FileLock(HUB_FOLDER / "download.lock"):
+        if not is_downloaded(wanted):
+            files = find_files(checkpoint)
+            _check_space(checkpoint, files)
+            echo(f"downloading {checkpoint}: {describe_files(files)}")
+            with translate_hub_errors(checkpoint):
+                _download(checkpoint, wanted, files)
+
+
+def find_files(checkpoint: str) -> list[RepoSibling]:
+    """Return the files of a `hub:` checkpoint that a download fetches. Raises the errors of `download_checkpoint`."""
+    from huggingface_hub import HfApi
+
+    repository, revision = parse_hub_checkpoint(checkpoint)
+    with translate_hub_errors(checkpoint):
+        info = HfApi().model_info(repository, revision=revision, files_metadata=True)
+    if info.sha != revision:
+        raise DataError(f"checkpoint {checkpoint!r}: the hub has sent another commit ({info.sha}); check HF_ENDPOINT")
+    return _allowed_files(checkpoint, info.siblings or [])
+
+
+def describe_files(files: Sequence[RepoSibling]) -> str:
+    """Return the number of `files` and their size."""
+    return f"{len(files)} files, {_megabytes(files):,.1f} MB"
+
+
+def _megabytes(files: Sequence[RepoSibling]) -> float:
+    return sum(file.size or 0 for file in files) / 1e6
+
+
+def _download(checkpoint: str, wanted: HubCheckpoint, files: Sequence[RepoSibling]) -> None:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.utils.logging import set_verbosity_error
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    set_verbosity_error()  # type: ignore[no-untyped-call]  # else each failed attempt logs a line
+    disable_progress_bars()
+    names = [file.rfilename for file in files]
+    with atomic_folder(wanted.folder) as folder:
+        snapshot_download(wanted.repository, revision=wanted.revision, allow_patterns=names, local_dir=folder)
+        shutil.rmtree(folder / ".cache")  # the library's own records
+        write_json(folder / LOCK, {file.rfilename: _checked_sha256(checkpoint, folder, file) for file in files})
+
+
+def _allowed_files(checkpoint: str, published: Sequence[RepoSibling]) -> list[RepoSibling]:
+    """Return the files to download. Raises DataError if a required one is missing."""
+    by_name = {file.rfilename: file for file in published}
+    sharded = WEIGHTS not in by_name and INDEX in by_name
+    weights = [INDEX, *filter(SHARD.fullmatch, by_name)] if sharded else [WEIGHTS]
+    for names in (weights[:1], [CONFIG], TOKENIZERS):
+        if by_name.keys().isdisjoint(names):
+            raise DataError(
+                f"checkpoint {checkpoint!r}: the repository has no {' or '.join(names)} in this commit; choose a "
+                "commit or a repository that has it"
+            )
+    return [by_name[name] for name in sorted({*weights, *(ALLOWED & by_name.keys())})]
+
+
+def _check_space(checkpoint: str, files: Sequence[RepoSibling]) -> None:
+    free, needed = shutil.disk_usage(HUB_FOLDER).free / 1e6, _megabytes(files)
+    if needed > free:
+        raise DiskError(
+            f"checkpoint {checkpoint!r} needs {needed:,.1f} MB, and the disk of {HUB_FOLDER} has {free:,.1f} MB: free "
+            "disk space and rerun"
+        )
+
+
+def _checked_sha256(checkpoint: str, folder: Path, file: RepoSibling) -> str:
+    """Return the SHA-256 of a downloaded file. Raises SourceUnavailableError unless it has the hub's own checksum."""
+    path = folder / file.rfilename
+    digest = sha256(path)
+    found, published = (digest, file.lfs.sha256) if file.lfs else (_git_hash(path), file.blob_id)
+    if found != published:
+        raise SourceUnavailableError(
+            f"checkpoint {checkpoint!r}: the download of {file.rfilename} is damaged (checksum {found[:12]}…, expected "
+            f"{(published or 'one')[:12]}…); rerun"
+        )
+    return digest
+
+
+def _git_hash(path: Path) -> str:
+    """Return the SHA-1 by which git names the content of a file; the hub lists it for files that are not in LFS."""
+    content = path.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
