@@ -173,6 +173,13 @@ def test_a_damaged_download_leaves_nothing(server: HubServer, tmp_path: Path, fi
     assert download(server, tmp_path).code == 0
 
 
+def test_a_lost_connection_is_resumed_silently(server: HubServer, tmp_path: Path) -> None:
+    """The library's own message would have the address, which the hub signs."""
+    server.dropped.add("model.safetensors")
+    ended = download(server, tmp_path)
+    assert (ended.code, ended.err, server.dropped) == (0, "", set())
+
+
 def test_a_disk_without_room_is_refused_before_the_download(server: HubServer, tmp_path: Path) -> None:
     server.sizes["model.safetensors"] = 10**17
     download(server, tmp_path).refused(
