@@ -156,6 +156,13 @@ class TextBatches:
         counts = self.counts[torch.from_numpy(rows).to(self.device)]
         return (position >= 0) & (position < counts[:, None])
 
+    def used_ids(self) -> Rows:
+        """Return the distinct token ids of all texts after truncation, with those of prefix, suffix and padding."""
+        places = ranges(self.starts.cpu().numpy(), self.counts.cpu().numpy()).values
+        around = torch.cat([self.prefix, self.suffix]).cpu().numpy()
+        found = np.concatenate([self.ids.cpu().numpy()[places], around, [self.pad_id]])
+        return np.flatnonzero(np.bincount(found))
+
     def read_labels(self) -> NDArray[np.int64] | None:
         """Return the labels of all texts' own tokens after truncation, (T,), in the order of `Predicted.tokens`."""
         if self.token_labels is None:

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,12 @@ CONTEXT = DataSpec(
 )
 # ε exceeds rounding errors, which are the whole gradient of some weights (a key's bias) and must not move them.
 CONFIG = TrainingConfig(epochs=3, batch_size=8, max_tokens=60, patience=9, warmup=0.1, epsilon=1e-5, precision="fp32")
+ROWS = "less than half of the rows of the table"
 BLOCK: dict[str, Any] = {"width": 16, "heads": 2, "hidden": 16, "depth": 2, "dropout": 0.0}
 PARTS: dict[str, tuple[Any, Any]] = {
     "mean over texts": (TransformerConfig(**BLOCK), LinearConfig(dropout=0.0)),
     "sum over texts": (TransformerConfig(**BLOCK), AttentionLabelerConfig(hidden=8, text_hidden=4)),
+    ROWS: (TransformerConfig(**BLOCK), LinearConfig(dropout=0.0)),
     "layers dropped on the way": (
         SemanticPerceptronConfig(width=16, hidden=16, depth=4, dropout=0.0, order="expectation"),
         LayerEnsembleConfig(hidden=8, tolerance=0.1),
@@ -70,9 +73,11 @@ def train(out: Path) -> None:
     """Train every system of PARTS and write its weights and history, one set of files per process."""
     for name, (encoder_config, head_config) in PARTS.items():
         torch.manual_seed(parallel.rank())  # each process starts from other weights and gets those of rank 0
-        encoder = encoder_config.build(CONTEXT)
+        encoder = encoder_config.build(replace(CONTEXT, vocabulary=120) if name == ROWS else CONTEXT)
         model = Classifier(encoder, head_config.build(CONTEXT, encoder))
-        record = Trainer(model, label_objective(texts(33, 0), texts(21, 1), CONFIG), seed=5).run()
+        trainer = Trainer(model, label_objective(texts(33, 0), texts(21, 1), CONFIG), seed=5)
+        assert (trainer.used_rows is not None) is (name == ROWS)
+        record = trainer.run()
         where = out / f"{name}.{parallel.rank()}"
         save_file(dict(model.state_dict()), f"{where}.safetensors")
         write_json(Path(f"{where}.json"), {"depth": model.depth, "history": record.history})
