@@ -63,3 +63,8 @@ def examined_rows(seconds: float, probe: TrialResult | None, facts: Facts, costs
     needed = EXAMINED * probe.seconds * wanted / probe.rows
     share = (seconds - 2 * costs.stage) / needed if needed else 1.0
     return None if share >= 1 else max(MIN_EXAMINED, int(share * wanted))
+
+
+def shortage(left: float, costs: Costs) -> float:
+    """Return how many seconds are missing for a run of the fastest system; none are if it is negative."""
+    return 3 * costs.stage + costs.end - left

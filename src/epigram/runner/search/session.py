@@ -22,7 +22,7 @@ from epigram.runner.prefect.publish import RunFailedError
 from epigram.runner.search import candidates
 from epigram.runner.search.candidates import Facts
 from epigram.runner.search.choose import Ask, propose
-from epigram.runner.search.costs import Costs
+from epigram.runner.search.costs import Costs, shortage
 from epigram.runner.search.goal import Goal, Stopwatch
 from epigram.runner.search.plan import Plan
 from epigram.runner.search.trials import Trials
@@ -64,7 +64,10 @@ class SearchSession:
 
     def planned(self, plan: Plan) -> Request:
         """Return the request for the run of the plan, in this workspace and within the time."""
-        until = self.watch.started + self.goal.seconds - self._costs().end
+        costs = self._costs()
+        if (short := shortage(self.watch.left, costs)) > 0:
+            echo(f"note: the run will take at least {short:.0f} s longer than --budget says", file=sys.stderr)
+        until = self.watch.started + self.goal.seconds - costs.end
         return replace(self.request, plan=plan.sections, space=SPACE, systems_until=until)
 
     def answer(self, ask: Ask) -> TrialResult | None:

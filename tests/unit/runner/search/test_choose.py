@@ -9,7 +9,7 @@ import pytest
 from epigram.runner.search import candidates
 from epigram.runner.search.candidates import RATES, Facts
 from epigram.runner.search.choose import Ask, propose
-from epigram.runner.search.costs import Costs, frozen_seconds
+from epigram.runner.search.costs import Costs, frozen_seconds, shortage
 from epigram.runner.search.goal import Goal, Quality, Stopwatch
 from epigram.runner.search.plan import Plan
 from epigram.text.tagsets import Language
@@ -265,3 +265,8 @@ def test_a_trial_may_take_a_share_of_what_the_final_training_leaves() -> None:
     assert limits == pytest.approx(
         [0.4 * 390, 0.4 * (390 - 0.1 - linear), 0.4 * (390 - spent - linear - hybrid - embedding)]
     )
+
+
+def test_a_run_needs_three_stages_of_the_linear_system_and_the_end() -> None:
+    assert shortage(16.0, COSTS) == 0.0
+    assert shortage(10.0, COSTS) == 6.0
