@@ -104,13 +104,17 @@ def _linear(
 def _frozen(
     facts: Facts, watch: Stopwatch, costs: Costs, reserved: float
 ) -> Generator[Ask, TrialResult | None, tuple[list[Planned], TrialResult | None]]:
-    """Return the systems on a frozen encoder that fit into the time, with the longest texts that fit, and the trial."""
+    """Return the systems on a frozen encoder that fit into the time, with the longest texts that fit, and the trial.
+
+    The texts of one that also counts n-grams are not shortened: it would count less than the linear SVM.
+    """
     candidates = frozen(facts)
     tried = yield from _try_all(candidates[-1:], facts, PROBE_ROWS, watch, costs.end + reserved)
     found: list[Planned] = []
     for candidate in candidates if tried else []:
         room = MARGIN * (watch.left - costs.end - reserved - sum(each.seconds for each in found))
-        lengths = [candidate, *(candidate.with_train(max_length=length) for length in LENGTHS[1:])]
+        shorter = LENGTHS[1:] if candidate is candidates[-1] else ()
+        lengths = [candidate, *(candidate.with_train(max_length=length) for length in shorter)]
         estimates = [Planned(each, frozen_seconds(each, tried[0].result, facts, costs)) for each in lengths]
         found += [each for each in estimates if each.seconds <= room][:1]
     return found, tried[0].result if tried else None

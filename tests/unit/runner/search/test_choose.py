@@ -120,9 +120,9 @@ def test_folds_multiply_the_time_of_the_linear_system() -> None:
         (310, {"hybrid_linear": None, "embedding_linear": None}),
         (270, {"hybrid_linear": None, "embedding_linear": None}),
         (130, {"hybrid_linear": None}),
-        (110, {"hybrid_linear": 64}),
-        (95, {"hybrid_linear": 32}),
-        (70, {"hybrid_linear": 32}),
+        (110, {"embedding_linear": 64}),
+        (95, {"embedding_linear": 32}),
+        (70, {"embedding_linear": 32}),
         (57, {}),
     ],
 )
