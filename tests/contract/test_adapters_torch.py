@@ -73,3 +73,12 @@ def test_a_layer_stays_as_it_is_without_the_products_of_onednn(missing: str, mon
     layer = nn.Linear(4, 5).bfloat16()
     torch_adapter.pack_linear(layer)
     assert "forward" not in vars(layer)
+
+
+def test_a_module_computes_the_function_in_place_of_its_own_until_it_is_restored() -> None:
+    layer, x = nn.Linear(2, 2), torch.ones(1, 2)
+    before = layer(x)
+    torch_adapter.replace_forward(layer, lambda given: 3 * given)
+    assert layer(x).tolist() == [[3.0, 3.0]]
+    torch_adapter.restore_forward(layer)
+    assert torch.equal(layer(x), before)

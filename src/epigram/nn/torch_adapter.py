@@ -80,8 +80,20 @@ def pack_linear(layer: nn.Linear) -> None:
         out: Tensor = product(x.bfloat16(), weight, bias, "none", [], "")
         return out
 
-    # Another module in its place would need another place in every list and under every name that refers to it.
-    layer.forward = forward  # type: ignore[assignment, method-assign]
+    replace_forward(layer, forward)
+
+
+def replace_forward(module: nn.Module, forward: Callable[[Tensor], Tensor]) -> None:
+    """Let `module` compute `forward`, until `restore_forward`.
+
+    Another module in its place would need another place in every list and under every name that refers to it.
+    """
+    module.forward = forward
+
+
+def restore_forward(module: nn.Module) -> None:
+    """Let `module` compute what its class computes."""
+    vars(module).pop("forward")
 
 
 @cache

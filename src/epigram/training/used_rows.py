@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from epigram.models.classifier import Classifier
+from epigram.nn.torch_adapter import replace_forward, restore_forward
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.base import Objective
 
@@ -43,8 +44,7 @@ class UsedRows:
         table.weight = nn.Parameter(self.whole.detach()[self.ids])
         self.decay = torch.ones((), dtype=torch.float64, device=device)  # loading weights changes it in place
         table.register_buffer("decay", self.decay)
-        # A module in place of the table would need its place under every name that refers to the table.
-        table.forward = self.embed  # type: ignore[assignment, method-assign]
+        replace_forward(table, self.embed)
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Return the vectors (B, L, E) of `tokens` (B, L)."""
@@ -67,7 +67,7 @@ class UsedRows:
         self.whole.copy_(whole)
         del self.table.decay
         self.table.weight = self.whole
-        vars(self.table).pop("forward")
+        restore_forward(self.table)
 
     def _others(self, rows: Tensor) -> Tensor:
         """Return initial `rows` (…, E) as they are after the weight decay."""
