@@ -70,6 +70,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
             "data/examined",
             "data/evaluated",
             "data/ensemble",
+            "data/students",
+            "data/evaluated_students",
             "data/pruned",
             "data/compared",
         ),
