@@ -25,6 +25,7 @@ def run(
     from epigram.text.encoded_dataset import fold_folder
     from epigram.text.local_files import local_file
     from epigram.text.pos_table import load
+    from epigram.text.pretrained_tokenizers import read_checkpoint
     from epigram.text.prompts import read_prompt
     from epigram.text.student_texts import StudentTexts, WithTexts, read_texts
     from epigram.text.tokenizers import vocabulary_of
@@ -37,10 +38,11 @@ def run(
         download_checkpoint(view.checkpoint)
     file = None if view.vectors is None else vectors_file(view.vectors, name)
     table, prompt = load(pos), read_prompt(augmented) if view.prompt else None
+    checkpoint = None if view.checkpoint is None else read_checkpoint(view.checkpoint)  # the same one for all folds
 
     def write(corpus: ValidatedCorpus, folder: Path, texts: StudentTexts | None = None) -> ViewSummary:
         counted = corpus if texts is None else WithTexts.of(corpus, texts)
-        tokenizer = build_view_tokenizer(view, settings, counted, prompt)
+        tokenizer = build_view_tokenizer(view, settings, counted, prompt, checkpoint)
         vectors = None if file is None else read_vectors(file, vocabulary_of(tokenizer.tokenizer))
         return write_view(folder, name, view, corpus, tokenizer, table, vectors, texts)
 

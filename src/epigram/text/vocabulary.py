@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from epigram.core.errors import ParameterError
 from epigram.text.characters import by_frequency, count_characters
-from epigram.text.pretrained_tokenizers import read_checkpoint
+from epigram.text.pretrained_tokenizers import Checkpoint, read_checkpoint
 from epigram.text.prompts import Prompt
 from epigram.text.settings import EncodeSettings, View
 from epigram.text.token_characters import alphabet
@@ -46,9 +46,13 @@ class ViewTokenizer:
 
 
 def build_view_tokenizer(
-    view: View, settings: EncodeSettings, corpus: ValidatedCorpus, prompt: Prompt | None = None
+    view: View,
+    settings: EncodeSettings,
+    corpus: ValidatedCorpus,
+    prompt: Prompt | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> ViewTokenizer:
-    """Return the tokenizer and the framing of `view` for a corpus.
+    """Return the tokenizer and the framing of `view` for a corpus; `checkpoint` is that of the view, if it is known.
 
     WordPiece inputs are [CLS] prompt text [SEP], as in BERT; a prompt may also have words after the text. Raises
     ParameterError if a checkpoint has no room for the prompt, and the errors of `read_checkpoint`.
@@ -59,7 +63,7 @@ def build_view_tokenizer(
         kind, tokenizer, positions = view.tokenizer, build(corpus, settings, f"{prefix}{MASK}{suffix}"), None
     else:
         kind = "wordpiece"
-        tokenizer, positions = read_checkpoint(view.checkpoint)
+        tokenizer, positions = checkpoint or read_checkpoint(view.checkpoint)
     special = special_ids(tokenizer)
     before, after = ([], []) if kind == "token" else ([special.cls], [special.sep])
     prefix_ids = [index for index in before if index is not None] + prompt_ids(tokenizer, prefix)
