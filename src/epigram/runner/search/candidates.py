@@ -102,10 +102,13 @@ def frozen(facts: Facts) -> list[Candidate]:
 
 
 def linear(facts: Facts) -> list[Candidate]:
-    """Return the variants of the linear SVM: with a search for its settings, with given ones, and the fastest."""
-    characters = [{"orders": [1], "characters": [2, 3, 4, 5]}] if facts.language == "en" else []
-    given = [*characters, {"orders": [1, 2], "characters": []}]
-    models = [{}, *({**each, "sublinear": True, "weighting": "tfidf", "penalty": 1.0} for each in given)]
+    """Return the variants of the linear SVM, the slowest first: a search for its settings, and given settings.
+
+    For English, a search without n-grams of characters is between them.
+    """
+    words: list[dict[str, Any]] = [{"characters": []}] if facts.language == "en" else []
+    given = {"orders": [1, 2], "characters": [], "sublinear": True, "weighting": "tfidf", "penalty": 1.0}
+    models: list[dict[str, Any]] = [{}, *words, given]
     return [Candidate(name="tfidf_svm", system=System(view=TOKENS, model=model)) for model in models]
 
 

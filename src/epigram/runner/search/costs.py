@@ -14,7 +14,7 @@ from epigram.training.trials.spec import TrialResult
 
 # Seconds of the linear fits for each text and class, those of all penalties together
 FIT_SECONDS: Mapping[str, float] = {"embedding_linear": 3e-4, "hybrid_linear": 1.5e-4}
-SEARCH, CHARACTERS = 7.0, 4.0  # times the fit of an SVM: with a search of its settings, with n-grams of characters
+SEARCH, CHARACTERS = 3.0, 5.0  # times the fit of an SVM: with a search of its settings, with n-grams of characters
 EXAMINED, MIN_EXAMINED = 4.0, 500  # times the fit of an SVM: the examination of the texts; the least of them
 BACKWARD = 3.0  # times a prediction: a step of fine-tuning, for each text
 LOADING = 2.0  # stages that it takes as long as to load an encoder, twice
@@ -32,8 +32,8 @@ class Costs:
 def linear_seconds(candidate: Candidate, probe: TrialResult, facts: Facts, costs: Costs) -> float:
     """Return the seconds of a linear SVM on TF-IDF, from a trial of the fastest variant."""
     settings, once = candidate.system.model, probe.seconds * facts.train / probe.rows
-    spelled = facts.language == "en" and (not settings or bool(settings["characters"]))
-    fits = (1.0 if settings else SEARCH) * max(1, facts.folds) + 1
+    spelled = facts.language == "en" and bool(settings.get("characters", True))
+    fits = (1.0 if "penalty" in settings else SEARCH) * max(1, facts.folds) + 1
     predictions = facts.predicted * probe.ms_per_text / 1000
     return fits * (CHARACTERS if spelled else 1.0) * once + predictions + 3 * costs.stage
 
