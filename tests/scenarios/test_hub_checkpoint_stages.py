@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from epigram.inference.predictor import Predictor
 from epigram.models.serialization import load
 from epigram.text.encoded_dataset import View
 from tests.support.bad_input import Ended, Workshop
-from tests.support.certain import FILLERS, LABELS, WORD, one_label, run
+from tests.support.certain import FILLERS, LABELS, WORD, run, run_to_augment, without_spans
 from tests.support.hub_server import CHECKPOINT, REVISION, HubServer, environment, hub
 from tests.support.tiny_bert import write_bert
 
@@ -54,17 +53,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory, server: HubServer) -> Worksho
     """Run the stages to encode with the server, and pretrain and train after it has gone."""
     shop = Workshop(tmp_path_factory.mktemp("stages") / "project")
     shop.params(systems=SYSTEMS, views=VIEWS)
-    rows = [row for seed, split in enumerate(("train", "dev", "test")) for row in one_label(split, seed)]
-    content = "".join(json.dumps({key: row[key] for key in ("text", "label", "split")}) + "\n" for row in rows)
-    read = {"reader": "jsonl", "split": "split"}
-    shop.source(content, suffix="jsonl", language="en", read=read, labels=LABELS)
-    run(
-        shop,
-        ("download", "data/sources/reviews.yaml", "data/raw"),
-        ("validate", "data/raw", "data/validated"),
-        ("pos_table", "data/validated", "data/pos_versions", "data/pos"),
-        ("augment", "data/validated", "data/augmented"),
-    )
+    without_spans(shop)
+    run_to_augment(shop)
     ended = run_stage(shop, server, *ENCODE, "data/encoded/token")
     assert (ended.code, ended.err) == (0, "")
     assert server.fetched == {"config.json", "model.safetensors", "vocab.txt"}

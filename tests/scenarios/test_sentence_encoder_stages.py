@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,9 @@ from tests.support.certain import (
     FILLERS,
     LABELS,
     WORD,
-    one_label,
-    run,
     run_systems,
+    run_to_train,
+    without_spans,
 )
 from tests.support.sentence_encoder import encoding, write_checkpoint
 
@@ -40,19 +39,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     systems: dict[str, Any] = {name: {"view": "token"} for name in NAMES}
     systems["bert"]["train"] = {"epochs": 12, "learning_rate": 1e-3, "batch_size": 16}
     shop.params(systems=systems, views={"token": {"tokenizer": "wordpiece", "checkpoint": "data/local/use"}})
-    rows = [row for seed, split in enumerate(("train", "dev", "test")) for row in one_label(split, seed)]
-    content = "".join(json.dumps({key: row[key] for key in ("text", "label", "split")}) + "\n" for row in rows)
-    read = {"reader": "jsonl", "split": "split"}
-    shop.source(content, suffix="jsonl", language="en", read=read, labels=LABELS)
-    run(
-        shop,
-        ("download", "data/sources/reviews.yaml", "data/raw"),
-        ("validate", "data/raw", "data/validated"),
-        ("pos_table", "data/validated", "data/pos_versions", "data/pos"),
-        ("augment", "data/validated", "data/augmented"),
-        ("encode", "token", "data/validated", "data/augmented", "data/pos", "data/encoded/token"),
-        ("pretrain", "token", "data/encoded/token", "data/pretrained/token"),
-    )
+    without_spans(shop)
+    run_to_train(shop)
     run_systems(shop, NAMES)
     return shop
 

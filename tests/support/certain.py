@@ -93,14 +93,30 @@ def prepared(
     return shop
 
 
-def run_to_train(shop: Workshop) -> None:
-    """Run all stages before train, on the source `reviews` and the view `token`."""
+def without_spans(shop: Workshop) -> None:
+    """Write the source `reviews`: the corpus with one label, without spans."""
+    rows = [row for seed, split in enumerate(SIZES) for row in one_label(split, seed)]
+    content = "".join(json.dumps({key: row[key] for key in ("text", "label", "split")}) + "\n" for row in rows)
+    read = {"reader": "jsonl", "split": "split"}
+    shop.source(content, suffix="jsonl", language="en", read=read, labels=LABELS)
+
+
+def run_to_augment(shop: Workshop) -> None:
+    """Run the stages before encode, on the source `reviews`."""
     run(
         shop,
         ("download", "data/sources/reviews.yaml", "data/raw"),
         ("validate", "data/raw", "data/validated"),
         ("pos_table", "data/validated", "data/pos_versions", "data/pos"),
         ("augment", "data/validated", "data/augmented"),
+    )
+
+
+def run_to_train(shop: Workshop) -> None:
+    """Run all stages before train, on the source `reviews` and the view `token`."""
+    run_to_augment(shop)
+    run(
+        shop,
         ("encode", "token", "data/validated", "data/augmented", "data/pos", "data/encoded/token"),
         ("pretrain", "token", "data/encoded/token", "data/pretrained/token"),
     )

@@ -37,7 +37,7 @@ def compare(
 ) -> Summary:
     """Rank the systems, test each against the best and choose. Raises DataError if their evaluated rows differ."""
     check_same_rows(evaluations)
-    ranked = sorted(evaluations, key=_rank)
+    ranked = sorted(evaluations, key=lambda each: rank(each.metrics))
     best = ranked[0].metrics
     scores = [_row_scores(each, "dev") for each in ranked]
     on_dev = _against(ranked, 0, scores, alpha)
@@ -96,8 +96,8 @@ def _outcome(n: int, chosen: int, tied: Sequence[int]) -> Literal["chosen", "tie
     return "chosen" if n == chosen else "tie" if n == 0 or n in tied else "worse"
 
 
-def _rank(evaluation: Evaluation) -> tuple[float, int, str]:
-    metrics = evaluation.metrics
+def rank(metrics: Metrics) -> tuple[float, int, str]:
+    """Return the key by which a better system comes first: development score, then fewer parameters, then the name."""
     score = round(metrics.dev_score.value, 9)  # a float mean depends on the order of the seeds
     return (-score, median_low(seed.cost.parameters for seed in metrics.seeds), metrics.system)
 

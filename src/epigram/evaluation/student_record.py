@@ -9,6 +9,7 @@ from pathlib import Path
 from epigram.core.errors import ParameterError
 from epigram.core.files import write_json
 from epigram.core.records import read_record
+from epigram.evaluation.comparison import rank
 from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord
 from epigram.evaluation.results import Metrics
 
@@ -50,4 +51,4 @@ def teacher_of(ensemble: EnsembleRecord, systems: Sequence[Metrics]) -> str:
     learned = [each for each in systems if each.seeds[0].cost.parameters]
     if not learned:
         raise ParameterError("params.yaml: students learn from the best of the systems, but none of them learns")
-    return min(learned, key=lambda each: (-round(each.dev_score.value, 9), each.seeds[0].cost.parameters)).system
+    return min(learned, key=rank).system
