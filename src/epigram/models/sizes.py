@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 MAX_SIZE = 10_000_000  # limit of a size, and of elements outside the weights, such as a position table
 MAX_EXTRA_TENSORS = 1_000  # limit of tensors outside the weights
-RANDOM_FILLS = {Tensor.normal_, Tensor.uniform_}
+RANDOM_FILLS = {Tensor.normal_, Tensor.random_, Tensor.uniform_}
 MAX_COPIES = 4  # times that a tensor may be registered, for shared weights and wrapped modules
 
 

@@ -55,8 +55,7 @@ class SpecialIds(NamedTuple):
 
 def special_ids(tokenizer: Tokenizer) -> SpecialIds:
     """Return the special token ids of any tokenizer. Raises DataError if it has no padding or no unknown token."""
-    ids = _entry_ids(tokenizer)
-    found = {kind: next((ids[name] for name in names if name in ids), None) for kind, names in SPECIAL_NAMES.items()}
+    found = {kind: _first_id(tokenizer, names) for kind, names in SPECIAL_NAMES.items()}
     pad, unk = found["pad"], found["unk"]
     if pad is None or unk is None:
         pad_names, unk_names = (" or ".join(SPECIAL_NAMES[kind]) for kind in ("pad", "unk"))
@@ -146,6 +145,11 @@ def vocabulary_of(tokenizer: Tokenizer) -> list[str]:
     for entry, index in ids.items():
         entries[index] = entry
     return entries
+
+
+def _first_id(tokenizer: Tokenizer, names: Sequence[str]) -> int | None:
+    # without the dictionary of all entries, which a large vocabulary takes long to make
+    return next((index for name in names if (index := tokenizer.token_to_id(name)) is not None), None)
 
 
 def _entry_ids(tokenizer: Tokenizer) -> dict[str, int]:

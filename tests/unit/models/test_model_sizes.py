@@ -160,9 +160,12 @@ def test_orders_are_checked_without_a_list_of_their_range() -> None:
 def test_no_compiler_is_imported_for_the_sizes() -> None:
     """Importing PyTorch's compiler takes two seconds; initialising weights on the meta device would import it."""
     code = (
-        "import sys, torch; from tests.support.small_systems import NAMES, context_of, recipe_of;"
+        "import sys, torch; from dataclasses import replace;"
+        "from tests.support.small_systems import NAMES, context_of, recipe_of;"
         "from epigram.models.sizes import check_sizes; recipes = [recipe_of(name) for name in NAMES];"
         "own = [each for each in recipes if each.by_gradient and each.encoder['kind'] != 'pretrained'];"
+        "own += [replace(each, encoder={'kind': 'sentence_encoder'}, head={'kind': 'linear_ngrams', 'buckets': 9})"
+        " for each in recipes if each.name == 'hybrid_linear'];"
         "made = [(each, context_of(each)) for each in own];"
         "[check_sizes({'': torch.zeros(10**6)}, {}, lambda: one.build(context)) for one, context in made];"
         "print(len(own)); sys.exit('torch._dynamo' in sys.modules)"

@@ -29,11 +29,12 @@ from epigram.text.settings import View
 from epigram.training import check_system
 from epigram.training.checkpoint import read_finished
 from epigram.training.config import TrainingConfig, configure
-from epigram.training.fitters import KINDS
-from epigram.training.fitters.frozen_classifier import PENALTIES, encode, fit
+from epigram.training.fitters import KINDS, frozen_classifier
+from epigram.training.fitters.frozen_classifier import PENALTIES, encode, fit, fit_folds
+from epigram.training.known_encodings import KnownEncodings
 from epigram.training.preflight import placeholder_spec
 from epigram.training.train_system import train_system
-from epigram.training.trained import FitOptions
+from epigram.training.trained import FitOptions, Fold
 from tests.support.small_systems import build, recipe_of, texts_of
 from tests.support.text_samples import EN
 
@@ -185,6 +186,33 @@ def test_the_encoder_keeps_its_weights() -> None:
     for name, value in trained.model.encoder.state_dict().items():
         torch.testing.assert_close(value, before[name], rtol=0, atol=0)
     assert (trained.depth, trained.epoch, trained.history) == (2, 0, [])
+
+
+@pytest.mark.parametrize("name", [NAME, "hybrid_linear"])
+def test_the_final_fit_encodes_only_texts_that_no_fold_has(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int] = []
+
+    def counting(model: Classifier, texts: Any) -> NDArray[np.float64]:
+        counted.append(len(texts))
+        return encode(model, texts)
+
+    monkeypatch.setattr(frozen_classifier, "encode", counting)
+    recipe, texts = recipe_of(name), texts_of(recipe_of(name), 30)
+    first, second, all_but_last = np.arange(15), np.arange(15, 29), np.arange(29)
+    folds = [(first, second), (second, first)]
+    results = fit_folds(
+        [Fold(lambda a=a, b=b: (build(recipe), texts.part(a), texts.part(b)), OPTIONS) for a, b in folds]
+    )
+    assert sum(counted) == 29
+    models = []
+    for fit_again in (texts.part(all_but_last), texts):
+        chosen = replace(OPTIONS, choice=results.choice)
+        models.append(KINDS[recipe.kind](build(recipe), fit_again, None, chosen).model)
+    assert sum(counted) == 29 + 1
+    fresh = results.choice._replace(known=KnownEncodings(encode))
+    expected = KINDS[recipe.kind](build(recipe), texts, None, replace(OPTIONS, choice=fresh)).model
+    assert_allclose(models[1].head.out.weight.detach(), expected.head.out.weight.detach(), atol=1e-3)
+    assert not np.allclose(models[0].head.out.weight.detach(), expected.head.out.weight.detach(), atol=1e-3)
 
 
 def test_it_is_not_pruned() -> None:

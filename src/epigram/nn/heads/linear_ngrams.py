@@ -49,7 +49,8 @@ class LinearNgramsHead(LinearHead):
         self.before, self.after = len(context.prefix_ids), len(context.suffix_ids)
         self.ngrams = nn.Embedding(config.buckets + 1, context.classes, padding_idx=config.buckets)
         nn.init.zeros_(self.ngrams.weight)
-        self.register_buffer("idf", torch.arange(config.buckets + 1).lt(config.buckets).float())
+        self.register_buffer("idf", torch.ones(config.buckets + 1))
+        self.idf[config.buckets] = 0.0
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""

@@ -16,7 +16,7 @@ class QuantizedEmbedding(nn.Module):
 
     def __init__(self, rows: int, width: int) -> None:
         super().__init__()
-        self.register_buffer("codes", torch.randint(0, 256, (rows, width), dtype=torch.uint8))
+        self.register_buffer("codes", torch.empty(rows, width, dtype=torch.uint8).random_(0, 256))
         self.register_buffer("scale", torch.full((GROUPS,), 2 / 255))
         self.register_buffer("offset", torch.full((GROUPS,), -1.0))
         self.codes: Tensor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,12 @@ def read_weights(folder: Path, rows: int) -> dict[str, Tensor]:
     path = folder / FILE
     if not path.is_file():
         raise InputMissingError(f"{path} is missing: check the view's checkpoint")
+    return _read(path, rows, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=1)  # every fold of a cross-validation builds the encoder
+def _read(path: Path, rows: int, changed: int) -> dict[str, Tensor]:
+    """Read the weights; `changed` is the time of the file's last change, in nanoseconds."""
     try:
         with np.load(path, allow_pickle=False) as file:
             state = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in _state(file, rows).items()}

@@ -41,10 +41,9 @@ def linear_seconds(candidate: Candidate, probe: TrialResult, facts: Facts, costs
 def frozen_seconds(candidate: Candidate, probe: TrialResult, facts: Facts, costs: Costs) -> float:
     """Return the seconds of a linear head on a frozen encoder, from the `ms_per_text` of a trial.
 
-    Each text of train is encoded once for all folds and once for the final fit, those of dev and test twice at most.
+    Each text of train is encoded once for all folds and the final fit, those of dev and test twice at most.
     """
-    texts = (2 if facts.folds else 1) * facts.train
-    texts += 2 * facts.dev + facts.test + TIMED
+    texts = facts.train + 2 * facts.dev + facts.test + TIMED
     encoding = facts.share(candidate.length) * texts * probe.ms_per_text / 1000
     fits = facts.trainings * facts.train * facts.classes * FIT_SECONDS[candidate.name]
     return encoding + fits + (3 + LOADING) * costs.stage

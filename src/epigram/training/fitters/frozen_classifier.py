@@ -29,6 +29,13 @@ Floats = NDArray[np.floating[Any]]
 Solution = tuple[Floats, Floats]  # weights (D, C) and biases (C,)
 
 
+class Choice(NamedTuple):
+    """What the folds chose, the penalty or the settings of the SVMs, and the encodings of all their texts."""
+
+    settings: Any
+    known: KnownEncodings
+
+
 class LogisticOptions(NamedTuple):
     """Options of a logistic regression: C, and the weight of the classes."""
 
@@ -39,8 +46,9 @@ class LogisticOptions(NamedTuple):
 @fitters.register("frozen_classifier")
 def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, options: FitOptions) -> Trained:
     """Fit the head on the CPU; the encoder runs on the device of the texts."""
-    problem = _problem(model, train, dev, options)
-    problem.install(model, problem.choose([problem]) if options.choice is None else options.choice)
+    choice: Choice | None = options.choice
+    problem = _problem(model, train, dev, options, encode if choice is None else choice.known.of)
+    problem.install(model, problem.choose([problem]) if choice is None else choice.settings)
     return replace(closed_form(model, dev), depth=model.depth)
 
 
@@ -49,14 +57,14 @@ def fit_folds(folds: Iterable[Fold]) -> FoldResults:
     """Fit the head for each fold, and choose its settings by the loss on all held-out texts together."""
     known = KnownEncodings(encode)
     problems = [_problem(*fold.load(), fold.options, known.of) for fold in folds]
-    choice = problems[0].choose(problems)
-    return FoldResults(choice=choice, predictions=[problem.predicted(choice) for problem in problems])
+    settings = problems[0].choose(problems)
+    predictions = [problem.predicted(settings) for problem in problems]
+    return FoldResults(choice=Choice(settings, known), predictions=predictions)
 
 
 def _problem(
-    model: Classifier, train: TextBatches, dev: TextBatches | None, options: FitOptions, encoded: Encode | None = None
+    model: Classifier, train: TextBatches, dev: TextBatches | None, options: FitOptions, encoded: Encode
 ) -> Any:
-    encoded = encoded or encode
     encodings = encoded(model, train), None if dev is None else encoded(model, dev)
     if isinstance(model.head, LinearNgramsHead):
         return NgramProblem(model, train, dev, encodings, options)

@@ -124,6 +124,14 @@ def test_a_damaged_checkpoint_is_refused(damage: str, tmp_path: Path) -> None:
         SentenceEncoderConfig().build(context(tmp_path, rows))
 
 
+def test_a_checkpoint_that_has_changed_is_read_again(tmp_path: Path) -> None:
+    first = write_checkpoint(tmp_path, WORDS)
+    assert read_weights(tmp_path, ROWS)["table.scale"].tolist() == first["scale"].tolist()
+    np.savez(tmp_path / "weights.npz", **first | {"scale": 2 * first["scale"]})  # type: ignore[arg-type]
+    assert read_weights(tmp_path, ROWS)["table.scale"].tolist() == (2 * first["scale"]).tolist()
+    assert len(read_weights(tmp_path, ROWS - 1)["table.codes"]) == ROWS - 1
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputMissingError, match=r"weights\.npz is missing"):
         read_weights(tmp_path, 9)

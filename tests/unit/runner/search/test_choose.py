@@ -143,11 +143,11 @@ def test_texts_that_are_short_anyway_are_not_cut() -> None:
     assert list(plan.systems) == ["tfidf_svm"]
 
 
-def test_in_folds_each_text_is_encoded_once_and_once_more_for_the_final_fit() -> None:
+def test_in_folds_each_text_is_encoded_once_for_them_and_the_final_fit() -> None:
     probe = TrialResult(score=0.5, loss=1.0, rows=64, seconds=1.0, ms_per_text=10.0)
     hybrid = candidates.frozen(DATA)[0]
     few = replace(FOLDED, train=500)
-    encoded, fits = 2 * 500 + 1_000 + 512, 6 * 500 * 2 * 1.5e-4
+    encoded, fits = 500 + 1_000 + 512, 6 * 500 * 2 * 1.5e-4
     assert frozen_seconds(hybrid, probe, few, COSTS) == pytest.approx(encoded / 100 + fits + 10)
     assert frozen_seconds(hybrid.with_train(max_length=64), probe, few, COSTS) == pytest.approx(
         0.6 * encoded / 100 + fits + 10
