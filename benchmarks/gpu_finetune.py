@@ -21,7 +21,7 @@ from epigram.models.precision import has_fast_bf16
 from epigram.nn.layers.types import Tokens
 from epigram.text.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
-from epigram.training.objectives.token_labels import label_objective
+from epigram.training.objectives.label_objective import label_objective
 from epigram.training.trainer import Trainer
 
 LENGTHS = (32, 64, 128)

@@ -15,7 +15,7 @@ from benchmarks.plain_loop import train as train_plain
 from benchmarks.timing import Plan
 from epigram.text.encoded_dataset import Split, View
 from epigram.training.config import TrainingConfig
-from epigram.training.objectives.token_labels import label_objective
+from epigram.training.objectives.label_objective import label_objective
 from epigram.training.trainer import Trainer
 
 STEPS, WARM_UP = 50, 5

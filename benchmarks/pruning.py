@@ -28,7 +28,7 @@ from epigram.pruning.depth import prune
 from epigram.pruning.settings import PruneSettings
 from epigram.text.encoded_dataset import View
 from epigram.training.config import TrainingConfig
-from epigram.training.objectives.token_labels import label_objective
+from epigram.training.objectives.label_objective import label_objective
 from epigram.training.trainer import Trainer
 
 SYSTEM, EPOCHS, SEEDS = "transformer", 3, 3

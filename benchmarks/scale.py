@@ -25,7 +25,7 @@ from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
 from epigram.training.config import TrainingConfig
 from epigram.training.fitters import linear_svm
-from epigram.training.objectives.token_labels import label_objective
+from epigram.training.objectives.label_objective import label_objective
 from epigram.training.trainer import Trainer
 
 SYSTEMS = ("textcnn", "transformer", "dmsp", "tfidf_svm")

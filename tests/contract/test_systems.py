@@ -21,7 +21,7 @@ from epigram.models.serialization import load, save
 from epigram.nn.layers.types import DataSpec
 from epigram.training.config import TrainingConfig
 from epigram.training.fitters import KINDS as FITTERS
-from epigram.training.objectives.token_labels import label_objective
+from epigram.training.objectives.label_objective import label_objective
 from epigram.training.trained import FitOptions
 from epigram.training.trainer import Trainer
 from tests.support.outputs import logits, padded

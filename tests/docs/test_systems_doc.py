@@ -31,7 +31,7 @@ from epigram.report import columns
 from epigram.runner.workspace.settings import Settings
 from epigram.text.prompts import mask_counts
 from epigram.training.config import configure
-from epigram.training.objectives.token_labels import label_objective
+from epigram.training.objectives.label_objective import label_objective
 from epigram.training.preflight import check_systems
 from epigram.training.trainer import Trainer
 from tests.support.evaluation_samples import cost, system

@@ -15,7 +15,7 @@ from epigram.nn.layers.types import DataSpec
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.base import Batch
 from epigram.training.objectives.distillation import Distillation
-from epigram.training.objectives.token_labels import label_objective
+from epigram.training.objectives.label_objective import label_objective
 
 TARGETS = np.array([[0.7, 0.2, 0.1], [0.0, 0.0, 1.0], [0.3, 0.4, 0.3], [1.0, 0.0, 0.0]], np.float32)
 TEXTS = Ragged.from_lists([[5, 6, 7], [8, 9], [5, 9, 6, 7], [6]], np.int32)

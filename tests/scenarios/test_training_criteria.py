@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from epigram.models.predict import Predicted
 from epigram.nn.layers.types import Prediction, Tokens
 from epigram.training.config import TrainingConfig
-from epigram.training.objectives.token_labels import label_objective
+from epigram.training.objectives.label_objective import label_objective
 from epigram.training.trainer import Trainer
 from tests.support.scripted import CONFIG, DEV, FIRST, Dev, Scripted, texts
 
@@ -49,7 +51,12 @@ def test_the_best_weights_are_those_of_the_score_to_stop_on(stop_on: Any, scores
 
 
 @pytest.mark.parametrize(
-    ("stop_on", "scores", "best"), [("sentence", [0.8, 0.7], 1), ("sentence_f1", [0.0, 2 * 2 / (5 + 2)], 2)]
+    ("stop_on", "scores", "best"),
+    [
+        ("sentence", [0.8, 0.7], 1),
+        ("sentence_f1", [0.0, 2 * 2 / (5 + 2)], 2),
+        ("macro_f1", [(0 + 16 / 18) / 2, (4 / 7 + 10 / 13) / 2], 2),
+    ],
 )
 def test_f1_of_the_texts_selects_a_model_that_finds_the_rare_class(
     stop_on: Any, scores: list[float], best: int
@@ -62,6 +69,14 @@ def test_f1_of_the_texts_selects_a_model_that_finds_the_rare_class(
     record = Trainer(model, label_objective(texts(4), dev, config), seed=0).run()
     assert [line["dev"] for line in record.history] == pytest.approx(scores)
     assert (record.epoch, model.mark.item()) == (best, best)
+
+
+def test_a_student_is_selected_by_the_score_to_stop_on() -> None:
+    train, dev = texts(4), texts(DEV)
+    train.labels, dev.labels = torch.full((4, 2), 0.5), torch.tensor([0, 0] + [1] * 8)
+    objective = label_objective(train, dev, TrainingConfig(**CONFIG, stop_on="macro_f1"))
+    always_one = Predicted(np.tile(np.float32([0.0, 1.0]), (DEV, 1)), None)
+    assert objective.score(always_one) == pytest.approx(16 / 18 / 2)
 
 
 class Shrinking(Scripted):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from epigram.training.config import TrainingConfig
-from epigram.training.objectives.token_labels import label_objective
+from epigram.training.objectives.label_objective import label_objective
 from epigram.training.plan import Event, Plan
 from epigram.training.trainer import DivergedError, Trainer
 from tests.support.layered import RIGHT, SILENT, model_of, texts_of

@@ -7,6 +7,7 @@ from math import exp, log
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import f1_score
 from torch import Tensor, nn
 
 from epigram.core.errors import ParameterError
@@ -88,7 +89,14 @@ def test_predictions_come_back_in_the_order_of_the_texts(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(
     ("judged", "score"),
-    [("sentence", 0.3), ("sentence_f1", 6 / 13), ("token", 0.5), ("mean", 0.4), ("mean_f1", (0.5 + 6 / 13) / 2)],
+    [
+        ("sentence", 0.3),
+        ("macro_f1", 3 / 13),
+        ("sentence_f1", 6 / 13),
+        ("token", 0.5),
+        ("mean", 0.4),
+        ("mean_f1", (0.5 + 6 / 13) / 2),
+    ],
 )
 def test_the_score_of_dev_is_that_of_the_setting(judged: str, score: float) -> None:
     """Three of ten texts are right, and three of the nine tokens with label 1 are found: F1 = 6 / (3 + 9).
@@ -101,6 +109,18 @@ def test_the_score_of_dev_is_that_of_the_setting(judged: str, score: float) -> N
     logits = np.where(np.arange(10)[:, None] < 3, [[1.0, 0.0]], [[0.0, 1.0]]).astype(np.float32)
     tokens = np.eye(2, dtype=np.float32)[[1] * 3 + [0] * 7]
     assert dev_score(Predicted(logits, None, tokens=tokens), dev, judged) == pytest.approx(score)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("multi", [False, True])
+def test_the_macro_f1_is_that_of_scikit_learn(multi: bool) -> None:
+    """The label 3 is neither gold nor predicted: it counts as 0 only if a text may have several labels."""
+    random = np.random.default_rng(0)
+    logits = np.concatenate([random.normal(size=(40, 3)), np.full((40, 1), -9.0)], 1).astype(np.float32)
+    gold = random.integers(0, 2, (40, 4)) * [1, 1, 1, 0] if multi else random.integers(0, 2, 40)
+    chosen = logits > 0 if multi else logits.argmax(1)
+    wanted = f1_score(gold, chosen, average="macro", zero_division=0)
+    assert Predicted(logits, None, multi).macro_f1(gold) == pytest.approx(wanted)
+    assert wanted != pytest.approx(Predicted(logits, None, multi).score(gold))
 
 
 def test_f1_of_the_texts_needs_one_label_per_text_and_token_labels() -> None:

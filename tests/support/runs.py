@@ -18,7 +18,7 @@ from epigram.models.batches import Rows, TextBatches
 from epigram.models.registry import RECIPES
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
-from epigram.training.objectives.token_labels import label_objective
+from epigram.training.objectives.label_objective import label_objective
 from epigram.training.trainer import Trainer
 from tests.support.small_systems import build, recipe_of, texts_of
 

@@ -21,7 +21,7 @@ from epigram.models.batches import TextBatches
 from epigram.nn.layers.types import Prediction, Tokens
 from epigram.training.config import TrainingConfig
 from epigram.training.history import Record
-from epigram.training.objectives.token_labels import label_objective
+from epigram.training.objectives.label_objective import label_objective
 from epigram.training.trainer import Trainer
 
 DEV, FIRST = 10, 2  # number of dev texts; token id of the first one, followed by those of the others

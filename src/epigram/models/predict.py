@@ -18,8 +18,8 @@ from epigram.models.precision import Precision, matmul_precision
 BATCH_LIMITS = 64, 4_096  # maximum texts and tokens per batch, which fit a CPU's cache
 GPU_BATCH_LIMITS = 256, 32_768
 Array = NDArray[np.float32]
-# What a model is scored on: the text labels (accuracy or F1*), the token labels (F1*), or the mean of both.
-ScoredLabels = Literal["sentence", "sentence_f1", "token", "mean", "mean_f1"]
+# What a model is scored on: the text labels (accuracy, macro-F1 or F1*), the token labels (F1*), or the mean of both.
+ScoredLabels = Literal["sentence", "macro_f1", "sentence_f1", "token", "mean", "mean_f1"]
 TEXT_F1 = ("sentence_f1", "mean_f1")  # scores that need the class without marked tokens
 TOKEN_F1 = ("token", "mean", "mean_f1")  # scores that need predicted token labels
 
@@ -66,6 +66,23 @@ class Predicted:
         """Return the micro-F1 of the text labels (N,) other than `plain_class`."""
         return micro_f1(self.logits.argmax(1), labels, plain_class)
 
+    def macro_f1(self, labels: NDArray[np.integer]) -> float:
+        """Return the mean F1 over the labels, at 0.5 if a text may have several.
+
+        A label that is neither in `labels` nor predicted counts as 0 for several labels per text, else it is ignored.
+        """
+        classes = self.logits.shape[1]
+        if self.multi:
+            predicted, gold = self.logits > 0, labels > 0
+            hits, seen = (predicted & gold).sum(0), predicted.sum(0) + gold.sum(0)
+            counted = classes
+        else:
+            chosen = self.logits.argmax(1)
+            hits = np.bincount(labels[chosen == labels], minlength=classes)
+            seen = np.bincount(chosen, minlength=classes) + np.bincount(labels, minlength=classes)
+            counted = np.count_nonzero(seen)
+        return float((2 * hits / np.maximum(1, seen)).sum() / max(1, counted))
+
     def scores(self, labels: NDArray[np.integer]) -> list[float]:
         """Return the score of each part: α of the depth controller."""
         assert self.parts is not None
@@ -96,17 +113,21 @@ def dev_score(predicted: Predicted, texts: TextBatches, scored: ScoredLabels) ->
     if scored in TEXT_F1 and (predicted.multi or texts.token_labels is None):
         reason = "the texts may have several labels" if predicted.multi else "the data have no token labels"
         raise ParameterError(f"params.yaml: train.stop_on is {scored}, but {reason}; set it to sentence")
-    score = predicted.text_f1(labels, texts.plain_class) if scored in TEXT_F1 else predicted.score(labels)
+    score = text_score(predicted, labels, texts.plain_class, scored)
     return (predicted.token_score(texts.read_labels()) + score) / 2 if scored in TOKEN_F1 else score
+
+
+def text_score(predicted: Predicted, labels: NDArray[np.integer], plain_class: int, scored: ScoredLabels) -> float:
+    """Return the score of the text labels, as `scored` names it."""
+    if scored == "macro_f1":
+        return predicted.macro_f1(labels)
+    return predicted.text_f1(labels, plain_class) if scored in TEXT_F1 else predicted.score(labels)
 
 
 def text_scores(parts: Array, texts: TextBatches, scored: ScoredLabels, *, multi: bool) -> list[float]:
     """Return the score of the text labels by each of the `parts` (K, N, C), as `scored` names it."""
     labels = gold_labels(texts)
-    each = [Predicted(part, None, multi) for part in parts]
-    if scored in TEXT_F1:
-        return [predicted.text_f1(labels, texts.plain_class) for predicted in each]
-    return [predicted.score(labels) for predicted in each]
+    return [text_score(Predicted(part, None, multi), labels, texts.plain_class, scored) for part in parts]
 
 
 def micro_f1(predicted: NDArray[np.integer], gold: NDArray[np.integer], default: int) -> float:
@@ -117,6 +138,8 @@ def micro_f1(predicted: NDArray[np.integer], gold: NDArray[np.integer], default:
 
 def score_name(scored: ScoredLabels, *, multi: bool) -> str:
     """Return the name of the score that `dev_score` returns, for messages and reports."""
+    if scored == "macro_f1":
+        return "macro-F1"
     texts = "text F1*" if scored in TEXT_F1 else "micro-F1 at 0.5" if multi else "accuracy"
     if scored not in TOKEN_F1:
         return texts

@@ -20,7 +20,7 @@ from epigram.pruning.token_probe import labelled_texts, probe_tokens
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
 from epigram.training.history import Report
-from epigram.training.objectives.token_labels import label_objective
+from epigram.training.objectives.label_objective import label_objective
 from epigram.training.trainer import Trainer
 
 

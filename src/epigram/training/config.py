@@ -39,7 +39,7 @@ class TrainingConfig(Strict):
     clip: Annotated[float | None, Range(gt=0.0)] = 1.0  # maximum gradient norm
     patience: Positive = 5  # evaluations without improvement on dev before early stopping
     patience_steps: OptionalPositive = None  # instead of `patience`: steps since the best evaluation
-    # dev score that selects the weights: accuracy or F1* of the texts, F1* of the tokens, or the mean of both
+    # dev score that selects the weights: accuracy, macro-F1 or F1* of the texts, F1* of the tokens, or a mean
     stop_on: ScoredLabels = "sentence"
     class_weight: ClassWeight = "none"  # balanced: each class has the same share of the loss
     label_smoothing: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.0  # ε

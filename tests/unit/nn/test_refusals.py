@@ -32,6 +32,7 @@ def test_every_recipe_fits_together(name: str) -> None:
         {"head": {"kind": "tagger"}, "train": {"stop_on": "token", "max_length": 2}},
         {"recipe": "bilstm_tagger", "head": {"kind": "linear"}, "train": {"stop_on": "sentence"}},
         {"train": {"stop_on": "sentence_f1"}},
+        {"train": {"stop_on": "macro_f1"}},
         {"recipe": "bilstm_tagger", "train": {"stop_on": "mean_f1"}},
         {"recipe": "bert_pta", "pretrain": PretrainSettings()},
         {"encoder": pretrained(attention="correlation", pos_weight="after"), "head": {"kind": "prompt"}},

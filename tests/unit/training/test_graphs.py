@@ -19,7 +19,7 @@ from epigram.nn.layers.types import DataSpec
 from epigram.training.config import TrainingConfig
 from epigram.training.cuda_graphs import GraphSteps
 from epigram.training.objectives.base import Batch
-from epigram.training.objectives.token_labels import label_objective
+from epigram.training.objectives.label_objective import label_objective
 from epigram.training.optimization import build_optimizer, build_schedule
 from epigram.training.trainer import Trainer
 

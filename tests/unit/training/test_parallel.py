@@ -29,7 +29,7 @@ from epigram.nn.heads.linear import LinearConfig
 from epigram.nn.layers.types import DataSpec
 from epigram.training import parallel
 from epigram.training.config import TrainingConfig
-from epigram.training.objectives.token_labels import label_objective
+from epigram.training.objectives.label_objective import label_objective
 from epigram.training.trainer import Trainer
 from tests.support.text_samples import EN
 

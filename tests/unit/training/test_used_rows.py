@@ -27,7 +27,7 @@ from epigram.training import used_rows
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.base import Batch
 from epigram.training.objectives.classification import Classification
-from epigram.training.objectives.token_labels import label_objective
+from epigram.training.objectives.label_objective import label_objective
 from epigram.training.plan import Plan
 from epigram.training.trainer import Trainer
 from epigram.training.used_rows import UsedRows, use_rows

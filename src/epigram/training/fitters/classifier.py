@@ -16,7 +16,7 @@ from epigram.models.classifier import Classifier, count_parameters
 from epigram.models.predict import Predicted, predict
 from epigram.training import fitters
 from epigram.training.checkpoint import mark_finished, read_finished
-from epigram.training.objectives.token_labels import label_objective
+from epigram.training.objectives.label_objective import label_objective
 from epigram.training.plan import Event, Plan, median_plan
 from epigram.training.trained import FitOptions, Fold, FoldResults, Trained
 from epigram.training.trainer import Trainer

@@ -1,4 +1,4 @@
-"""Objective of classification: the loss of the model's head, and the score of the texts' labels on dev."""
+"""Objective of classification: the loss of the model's head, and the score on dev that `stop_on` names."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ ROWS_SHOWN = 8  # rows in the first line of an error
 
 
 class Classification(Objective):
-    """Labels of the texts of `train`; the accuracy, or micro-F1, of the texts of `dev` selects the weights.
+    """Labels of the texts of `train`, or of their tokens if the head has a loss for them.
 
-    A training by a plan has no dev.
+    The score that `config.stop_on` names, on `dev`, selects the weights. A training by a plan has no dev.
     """
 
     size_settings = "train.batch_size, train.max_tokens or train.max_length"
@@ -66,7 +66,7 @@ class Classification(Objective):
     def score(self, predicted: Predicted) -> float:
         """Return the score that selects the weights."""
         assert self.dev is not None
-        return dev_score(predicted, self.dev, "sentence")
+        return dev_score(predicted, self.dev, self.config.stop_on)
 
     def explain_divergence(self, batch: Batch) -> str:
         """Return the rows of the batch, and the settings to change."""

@@ -1,0 +1,14 @@
+"""Choice of the objective of labelled texts."""
+
+from __future__ import annotations
+
+from epigram.models.batches import TextBatches
+from epigram.training.config import TrainingConfig
+from epigram.training.objectives.classification import Classification
+from epigram.training.objectives.distillation import Distillation
+
+
+def label_objective(train: TextBatches, dev: TextBatches | None, config: TrainingConfig) -> Classification:
+    """Return the objective: that of a student if the labels of `train` are probabilities, else classification."""
+    probabilities = train.labels is not None and train.labels.is_floating_point()
+    return (Distillation if probabilities else Classification)(train, dev, config)
