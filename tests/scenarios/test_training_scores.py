@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from epigram.core.errors import ParameterError
 from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
-from epigram.models.predict import Predicted, dev_score, predict
+from epigram.models.predict import Predicted, dev_score, predict, score_name, text_scores
 from epigram.nn.layers.types import Prediction, Tokens
 from tests.support.scripted import texts
 
@@ -121,6 +121,15 @@ def test_the_macro_f1_is_that_of_scikit_learn(multi: bool) -> None:
     wanted = f1_score(gold, chosen, average="macro", zero_division=0)
     assert Predicted(logits, None, multi).macro_f1(gold) == pytest.approx(wanted)
     assert wanted != pytest.approx(Predicted(logits, None, multi).score(gold))
+
+
+def test_each_layer_has_the_score_of_the_setting() -> None:
+    """The first layer predicts label 0 for three of ten texts of label 0, the second one for all."""
+    first = np.where(np.arange(10)[:, None] < 3, [[1.0, 0.0]], [[0.0, 1.0]])
+    parts = np.stack([first, np.tile([1.0, 0.0], (10, 1))]).astype(np.float32)
+    assert text_scores(parts, texts(10), "sentence", multi=False) == pytest.approx([0.3, 1.0])
+    assert text_scores(parts, texts(10), "macro_f1", multi=False) == pytest.approx([3 / 13, 1.0])
+    assert score_name("macro_f1", multi=False) == score_name("macro_f1", multi=True) == "macro-F1"
 
 
 def test_f1_of_the_texts_needs_one_label_per_text_and_token_labels() -> None:
