@@ -71,7 +71,7 @@ def model_of(*layers: Sequence[int], ensemble: bool = False, deep: bool = False)
     head = (
         _classifiers(stack, "deep" if deep else "ensemble")
         if ensemble or deep
-        else LinearHead(LinearConfig(dropout=0.0), CONTEXT, 2)
+        else LinearHead(LinearConfig(dropout=0.0), CONTEXT, stack)
     )
     if isinstance(head, LinearHead):
         head.out.load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})
@@ -80,10 +80,11 @@ def model_of(*layers: Sequence[int], ensemble: bool = False, deep: bool = False)
 
 def tagger_of(*layers: Sequence[int]) -> Any:
     """Return a classifier that uses the code of a word in the last layer for its token label and for the text."""
-    head = TaggerHead(TaggerConfig(dropout=0.0), replace(CONTEXT, token_labels=("O", "X")), 2)
+    stack = Stack(layers)
+    head = TaggerHead(TaggerConfig(dropout=0.0), replace(CONTEXT, token_labels=("O", "X")), stack)
     for layer in (head.out, head.token):
         layer.load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})
-    return Classifier(Stack(layers), head).eval()
+    return Classifier(stack, head).eval()
 
 
 def _classifiers(stack: Stack, mode: Any) -> LayerEnsembleHead:

@@ -68,9 +68,22 @@ def weights(rows: int, seed: int = 0) -> dict[str, NDArray[Any]]:
     return {name: value if value.dtype == np.uint8 else value.astype(np.float32) for name, value in found.items()}
 
 
+def exact(given: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the weights in float64."""
+    return {name: value if value.dtype == np.uint8 else value.astype(np.float64) for name, value in given.items()}
+
+
 def encoding(given: dict[str, NDArray[Any]], ids: Sequence[int]) -> Floats:
     """Return the encoding (512,) of one text in float64, token by token."""
-    w = {name: value if value.dtype == np.uint8 else value.astype(np.float64) for name, value in given.items()}
+    w, text = exact(given), summed(given, ids)
+    first = (text @ w["p1"] + (text @ w["d0"]).clip(0) @ w["d1"]).clip(0)
+    second = np.tanh(first @ w["p3"] + (first @ w["d2"]).clip(0) @ w["d3"])
+    return np.asarray(second / np.linalg.norm(second))
+
+
+def summed(given: dict[str, NDArray[Any]], ids: Sequence[int]) -> Floats:
+    """Return the projected sum over the tokens (512,), divided by √L."""
+    w = exact(given)
     x = np.array([w[f"q{i % GROUPS + 1}"][i // GROUPS] * w["scale"][i % GROUPS] + w["lo"][i % GROUPS] for i in ids])
     projected = np.concatenate([x @ w[f"proj{n}"] + w[f"proj_b{n}"] for n in ORDERS], 1)
     gain, shift = (np.concatenate([w[f"{name}{n}"] for n in ORDERS]) for name in ("ln_g", "ln_b"))
@@ -82,10 +95,7 @@ def encoding(given: dict[str, NDArray[Any]], ids: Sequence[int]) -> Floats:
             h = np.array([window(h, t, n) @ w[f"w{layer}_{n}"] + w[f"b{layer}_{n}"] for t in range(len(h))]).clip(0) + h
         branches.append(h)
     features = normalized(np.concatenate([x, *branches], 1)) * w["ln_g"] + w["ln_b"]
-    text = sum(row @ w["cnn_W"] + w["cnn_b"] for row in features) / np.sqrt(len(ids))
-    first = (text @ w["p1"] + (text @ w["d0"]).clip(0) @ w["d1"]).clip(0)
-    second = np.tanh(first @ w["p3"] + (first @ w["d2"]).clip(0) @ w["d3"])
-    return np.asarray(second / np.linalg.norm(second))
+    return np.asarray(sum(row @ w["cnn_W"] + w["cnn_b"] for row in features) / np.sqrt(len(ids)))
 
 
 def normalized(x: Floats) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -15,6 +16,7 @@ from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.predict import Predicted, gold_labels
 from epigram.nn.heads.linear_ngrams import LinearNgramsHead
+from epigram.training.row_space import from_row_space, in_row_space
 from epigram.training.svm import SvmOptions, fit_scale, fit_svms
 from epigram.training.trained import FitOptions, pool
 
@@ -91,8 +93,16 @@ class NgramProblem:
         key = choice.scale, choice.penalty
         if key not in self._solutions:
             svm = SvmOptions(choice.penalty, self.options.seed, self.options.config.class_weight)
-            self._solutions[key] = fit_svms(self.train.beside(choice.scale), self.train.labels, self.classes, svm)
+            (coordinates, basis), labels = self._row_space, self.train.labels
+            beside = self.train._replace(encodings=coordinates).beside(choice.scale)
+            weight, bias = fit_svms(beside, labels, self.classes, svm)
+            dense, sparse = np.split(weight, [coordinates.shape[1]])
+            self._solutions[key] = np.vstack([from_row_space(dense, basis), sparse]), bias
         return self._solutions[key]
+
+    @cached_property
+    def _row_space(self) -> tuple[Floats, Floats | None]:
+        return in_row_space(self.train.encodings)
 
     def install(self, model: Classifier, choice: Choice) -> None:
         """Set the weights of the head of `model`, which contain the standardization."""

@@ -70,7 +70,7 @@ class Chosen:
 class Given(nn.Module):
     """Encoder whose states are the vectors that it is given."""
 
-    depth, width, pooled = 0, 0, False
+    depth, state_count, width, pooled = 0, 1, 0, False
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -44,9 +45,14 @@ def texts(rows: list[list[int]], prefix: list[int], suffix: list[int]) -> TextBa
     )  # fmt: skip
 
 
+def width(number: int) -> Any:
+    """Return what a head reads of an encoder without layers."""
+    return SimpleNamespace(width=number, state_count=1)
+
+
 def head_of(prefix: list[int], suffix: list[int]) -> LinearNgramsHead:
     context = DataSpec(vocabulary=20, classes=2, max_length=16, prefix_ids=tuple(prefix), suffix_ids=tuple(suffix))
-    return LinearNgramsHead(LinearNgramsConfig(), context, 4)
+    return LinearNgramsHead(LinearNgramsConfig(), context, width(4))
 
 
 @pytest.mark.parametrize(("prefix", "suffix"), [([], []), ([2], [3]), ([2, 5, 6], [3])])
@@ -99,7 +105,8 @@ def test_it_uses_the_encodings_where_no_n_gram_is_known(
     model: Any = SMALL.build(DataSpec(vocabulary=view.vocabulary, classes=2, max_length=8))
     batches = {part: batches_of(view, part, saved_frame(view)) for part in names}  # type: ignore[arg-type]
     encodings = {part: np.array([[9.0, 3.0] if y else [7.0, 3.0] for y in view.split(part).labels]) for part in names}
-    head = LinearNgramsHead(LinearNgramsConfig(), DataSpec(vocabulary=view.vocabulary, classes=2, max_length=8), 2)
+    context = DataSpec(vocabulary=view.vocabulary, classes=2, max_length=8)
+    head = LinearNgramsHead(LinearNgramsConfig(), context, width(2))
     model.head = head
     options = FitOptions(config=CONFIG, path="systems.x", seed=0, rate=0.0)
     given = encodings["train"], encodings["dev"]

@@ -60,11 +60,12 @@ class SentenceEncoder(Encoder):
 
     Each token has its vector and three branches of convolutions over 2, 3 and 5 tokens. Their normalized features are
     projected and summed over the L tokens of a text and divided by √L. A residual network makes of the sum a vector of
-    length 1.
+    length 1. A head may read both.
     """
 
     keeps_tokens: ClassVar[bool] = False
     pooled: ClassVar[bool] = True
+    state_count = 2
 
     def __init__(self, config: SentenceEncoderConfig, context: DataSpec) -> None:
         super().__init__()
@@ -80,7 +81,7 @@ class SentenceEncoder(Encoder):
         self.blocks = nn.ModuleList()
 
     def forward(self, tokens: Tokens) -> Encoded:
-        """Return one state per text (B, 1, D), at the position of the first token."""
+        """Return the sum and the final state of each text, (B, 1, D) each, at the position of the first token."""
         vectors = self.table(tokens.ids) if tokens.vectors is None else tokens.vectors
         valid = tokens.valid.unsqueeze(-1).to(vectors.dtype)  # (B, L, 1)
         parts = self.branch_norm(self.project(vectors)).split(BRANCH, -1)
@@ -89,9 +90,10 @@ class SentenceEncoder(Encoder):
         length = valid.sum(1)  # (B, 1)
         # the projection of the sum, because it is linear: one product per text instead of one per token
         summed = linear(features.sum(1), self.combine.weight) + length * self.combine.bias
-        text = self.second(self.first(summed / length.sqrt()).relu()).tanh()
-        state = normalize(text.float(), dim=-1)
-        return Encoded((state.unsqueeze(1),), Tokens(tokens.ids[:, :1], tokens.valid[:, :1]))
+        mean = summed / length.sqrt()
+        text = self.second(self.first(mean).relu()).tanh()
+        states = mean.unsqueeze(1), normalize(text.float(), dim=-1).unsqueeze(1)
+        return Encoded(states, Tokens(tokens.ids[:, :1], tokens.valid[:, :1]))
 
 
 class Branch(nn.Module):

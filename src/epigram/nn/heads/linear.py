@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, cast
 
+import torch
 from torch import Tensor, nn
 
-from epigram.core.config_types import Range
+from epigram.core.config_types import Positive, Range
 from epigram.nn import heads
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
@@ -21,33 +22,50 @@ from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 @heads.register("linear")
 @dataclass(frozen=True, kw_only=True)
 class LinearConfig(FusionConfig):
-    """Settings of the head: `pool` combines tokens."""
+    """Settings of the head: `pool` combines tokens.
+
+    The head reads the pooled states of the last `layers` layers side by side, or of all if the encoder has fewer.
+    """
 
     pool: Literal["mean", "max", "first", "attention"] = "mean"
+    layers: Positive = 1
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
 
     def build(self, context: DataSpec, encoder: Encoder) -> LinearHead:
-        """Build the head for the data's classes on `encoder`. Raises ValueError if there are no layers to fuse."""
+        """Build the head for the data's classes on `encoder`.
+
+        Raises ValueError if there are no layers to fuse, or if layers are both fused and read side by side.
+        """
+        self.check_layers(encoder)
+        return LinearHead(self, context, encoder)
+
+    def check_layers(self, encoder: Encoder) -> None:
+        """Raise the errors of `build`."""
         self.check_fusion(encoder)
-        return LinearHead(self, context, encoder.width)
+        if self.layers > 1 and self.fusion != "last":
+            raise ValueError(f"head.layers is {self.layers}, but head.fusion makes one state of all layers; remove one")
+        if self.layers > 1 and self.pool == "attention":
+            raise ValueError(f"head.layers is {self.layers}, but head.pool is 'attention', which reads the last layer")
 
     def unused(self, context: DataSpec, encoder: Encoder) -> dict[str, str]:
         """Return the settings without effect, each with the reason."""
         found = super().unused(context, encoder)
         if encoder.pooled and self.pool != "attention":
             found["pool"] = "the encoder has one state per text"
+        if encoder.state_count == 1:
+            found["layers"] = "the encoder has one state"
         return found
 
 
 class LinearHead(Head):
     """Pooling and a linear layer: states (B, L, D) → pooled (B, D) → logits (B, C)."""
 
-    def __init__(self, config: LinearConfig, context: DataSpec, width: int) -> None:
+    def __init__(self, config: LinearConfig, context: DataSpec, encoder: Encoder) -> None:
         super().__init__()
-        self.config, self.pool = config, config.pool
-        self.attention = AttentionPool(width=width) if config.pool == "attention" else None
+        self.config, self.pool, self.layers = config, config.pool, min(config.layers, encoder.state_count)
+        self.attention = AttentionPool(width=encoder.width) if config.pool == "attention" else None
         self.dropout = Dropout(config.dropout)
-        self.out = nn.Linear(width, context.classes)
+        self.out = nn.Linear(encoder.width * self.layers, context.classes)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""
@@ -55,8 +73,11 @@ class LinearHead(Head):
         return Prediction(logits, None if labels is None else self.text_loss(logits, labels))
 
     def text_states(self, encoded: Encoded) -> Tensor:
-        """Return one state per text (B, D), which the linear layer reads."""
-        return self.pooled(self.config.fuse_layers(encoded), encoded.tokens.valid)
+        """Return one state per text, which the linear layer reads: (B, D), or with K `layers` (B, K·D)."""
+        valid = encoded.tokens.valid
+        if self.layers == 1:
+            return self.pooled(self.config.fuse_layers(encoded), valid)
+        return torch.cat([self.pooled(states, valid) for states in encoded.states[-self.layers :]], 1)
 
     def pooled(self, states: Tensor, valid: Tensor) -> Tensor:
         """Pool the `states` (B, L, D) of the `valid` tokens (B, L) to one vector per text (B, D)."""

@@ -26,12 +26,12 @@ class LinearNgramsConfig(LinearConfig):
     def build(self, context: DataSpec, encoder: Encoder) -> LinearNgramsHead:
         """Build the head for the data's classes on `encoder`.
 
-        Raises ValueError if `orders` is empty or has duplicates, or if there are no layers to fuse.
+        Raises ValueError if `orders` is empty or has duplicates, and the errors of the head `linear`.
         """
         if not self.orders or len(set(self.orders)) < len(self.orders):
             raise ValueError(f"head.orders is {self.orders}; expected distinct values of n, for example [1, 2]")
-        self.check_fusion(encoder)
-        return LinearNgramsHead(self, context, encoder.width)
+        self.check_layers(encoder)
+        return LinearNgramsHead(self, context, encoder)
 
 
 class LinearNgramsHead(LinearHead):
@@ -43,8 +43,8 @@ class LinearNgramsHead(LinearHead):
 
     idf: Tensor
 
-    def __init__(self, config: LinearNgramsConfig, context: DataSpec, width: int) -> None:
-        super().__init__(config, context, width)
+    def __init__(self, config: LinearNgramsConfig, context: DataSpec, encoder: Encoder) -> None:
+        super().__init__(config, context, encoder)
         self.vocabulary, self.orders, self.buckets = context.vocabulary, config.orders, config.buckets
         self.before, self.after = len(context.prefix_ids), len(context.suffix_ids)
         self.ngrams = nn.Embedding(config.buckets + 1, context.classes, padding_idx=config.buckets)

@@ -24,8 +24,8 @@ class TaggerConfig(LinearConfig):
     def build(self, context: DataSpec, encoder: Encoder) -> TaggerHead:
         """Build the head for the data's labels on `encoder`.
 
-        Raises ValueError if the data have no token labels, the encoder does not keep one state per token, or there are
-        no layers to fuse.
+        Raises ValueError if the data have no token labels, the encoder does not keep one state per token, there are no
+        layers to fuse, or several layers to read.
         """
         if not context.token_labels:
             raise ValueError("head: tagger predicts token labels, but the data have none; use head linear")
@@ -34,8 +34,10 @@ class TaggerConfig(LinearConfig):
                 "head: tagger needs an encoder with one state per token, and this one has fewer; "
                 "use another encoder, or head linear"
             )
-        self.check_fusion(encoder)
-        return TaggerHead(self, context, encoder.width)
+        if self.layers > 1:
+            raise ValueError(f"head.layers is {self.layers}, but head tagger reads one state per token; remove it")
+        self.check_layers(encoder)
+        return TaggerHead(self, context, encoder)
 
 
 class TaggerHead(LinearHead):
@@ -44,9 +46,9 @@ class TaggerHead(LinearHead):
     The loss is the mean loss per text plus the mean loss per labelled token.
     """
 
-    def __init__(self, config: TaggerConfig, context: DataSpec, width: int) -> None:
-        super().__init__(config, context, width)
-        self.token = nn.Linear(width, len(context.token_labels))
+    def __init__(self, config: TaggerConfig, context: DataSpec, encoder: Encoder) -> None:
+        super().__init__(config, context, encoder)
+        self.token = nn.Linear(encoder.width, len(context.token_labels))
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits of texts and tokens and, if `labels` (B,) or (B, C) are given, the loss."""

@@ -33,6 +33,11 @@ class Encoder(nn.Module):
         return len(self.blocks)
 
     @property
+    def state_count(self) -> int:
+        """The number of states that a head may read side by side: by default the embeddings and the N layers."""
+        return self.depth + 1
+
+    @property
     def token_table(self) -> nn.Embedding:
         """The embedding table (V, E) of the token ids."""
         return self.embedding.token

@@ -20,6 +20,7 @@ from epigram.training import fitters
 from epigram.training.config import ClassWeight
 from epigram.training.known_encodings import Encode, KnownEncodings
 from epigram.training.ngram_regression import NgramProblem
+from epigram.training.row_space import from_row_space, in_row_space
 from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, closed_form, pool
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)  # C of scikit-learn: the inverse of the penalty's weight
@@ -95,7 +96,8 @@ class LogisticProblem:
         x, held_out = encodings
         self.mean, self.scale = x.mean(0), x.std(0)
         self.scale[self.scale == 0.0] = 1.0  # a constant feature
-        self.x, self.y = (x - self.mean) / self.scale, gold_labels(train)
+        self.x, self.basis = in_row_space((x - self.mean) / self.scale)
+        self.y = gold_labels(train)
         self.classes, self.class_weight = cast(LinearHead, model.head).out.out_features, class_weight
         self.multi, self._solutions = model.multi, dict[float, Solution]()
         if held_out is not None and dev is not None:
@@ -114,7 +116,9 @@ class LogisticProblem:
     def solution(self, penalty: float) -> Solution:
         """Return weights (D, C) and biases (C,) for the standardized encodings."""
         if penalty not in self._solutions:
-            self._solutions[penalty] = _solve(self.x, self.y, self.classes, LogisticOptions(penalty, self.class_weight))
+            options = LogisticOptions(penalty, self.class_weight)
+            weight, bias = _solve(self.x, self.y, self.classes, options)
+            self._solutions[penalty] = from_row_space(weight, self.basis), bias
         return self._solutions[penalty]
 
     def install(self, model: Classifier, penalty: float) -> None:
@@ -130,7 +134,7 @@ def encode(model: Classifier, texts: TextBatches) -> NDArray[np.float64]:
     """Return the encodings (N, D) that the head's linear layer reads, in the precision of predictions."""
     model.eval()
     head = cast(LinearHead, model.head)
-    found = np.empty((len(texts), model.encoder.width))
+    found = np.empty((len(texts), head.out.in_features))
     with matmul_precision("auto", texts.device):
         for batch in texts.in_order(*batch_limits(texts.device)):
             found[batch] = head.text_states(model.encode(texts.gather(batch))).float().cpu().numpy()

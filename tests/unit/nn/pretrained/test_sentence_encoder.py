@@ -21,7 +21,7 @@ from epigram.nn.layers.types import DataSpec, Tokens
 from epigram.nn.pretrained.sentence_weights import read_weights
 from epigram.text.sentencepiece import read_unigram
 from epigram.training.check_system import check_system
-from tests.support.sentence_encoder import encoding, write_checkpoint
+from tests.support.sentence_encoder import encoding, summed, write_checkpoint
 
 WORDS = ["good", "bad", "film", "plot", "slow", "great"]
 ROWS = 36
@@ -52,11 +52,12 @@ def test_a_batch_has_the_encodings_of_the_paper(checkpoint: Any, training: bool)
     folder, weights = checkpoint
     encoder = SentenceEncoderConfig().build(context(folder)).train(training)
     encoded = encoder(batch(TEXTS))
-    found = encoded.last.detach().double().numpy()
-    assert found.shape == (len(TEXTS), 1, 512)
+    assert len(encoded.states) == encoder.state_count
     assert encoded.tokens.valid.shape == (len(TEXTS), 1)
-    wanted = np.array([encoding(weights, text) for text in TEXTS])
-    np.testing.assert_allclose(found[:, 0], wanted, atol=5e-7)
+    for state, wanted in zip(encoded.states, (summed, encoding), strict=True):
+        found = state.detach().double().numpy()
+        assert found.shape == (len(TEXTS), 1, 512)
+        np.testing.assert_allclose(found[:, 0], [wanted(weights, text) for text in TEXTS], rtol=2e-6, atol=2e-6)
 
 
 def test_bfloat16_is_close(checkpoint: Any) -> None:
