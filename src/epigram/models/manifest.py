@@ -34,6 +34,11 @@ class TrainingFacts:
     training: dict[str, Any]  # fields of the training settings
     provenance: dict[str, str] = field(default_factory=dict)  # checksums; empty for a model of an older version
 
+    @property
+    def by_gradient(self) -> bool:
+        """Whether the model was trained by gradient descent."""
+        return self.epoch > 0
+
     @classmethod
     def read(cls, folder: Path) -> TrainingFacts:
         """Read the manifest of a trained or pruned model. Raises InputMissingError, or DataError that names the key."""

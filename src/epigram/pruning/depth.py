@@ -15,7 +15,7 @@ from epigram.models.predict import TOKEN_F1, ScoredLabels, dev_score, predict, s
 from epigram.nn.heads.layer_ensemble import LayerEnsembleHead
 from epigram.nn.layers.depth_control import DepthControl
 from epigram.pruning.probe import probe
-from epigram.pruning.settings import OFF, PruneSettings
+from epigram.pruning.settings import PruneSettings
 from epigram.pruning.token_probe import labelled_texts, probe_tokens
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
@@ -131,12 +131,8 @@ def _obstacle(
     model: Any, train: TextBatches, settings: PruneSettings, config: TrainingConfig, by_gradient: bool
 ) -> str | None:
     """Return why the model is not pruned, if it is not; its layers are not scored then."""
-    if not settings.enabled:
-        return OFF
-    if model.depth < 2:
-        return "no layers to drop"
-    if not by_gradient:
-        return "the encoder is frozen"
+    if (obstacle := settings.obstacle(model.depth, by_gradient)) is not None:
+        return obstacle
     if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode == "control":
         return "depth is controlled during training"
     if config.stop_on in TOKEN_F1 and not len(labelled_texts(train, 1)):

@@ -8,8 +8,6 @@ from typing import Literal
 from epigram.core.config_types import Positive, Share, Strict
 from epigram.core.errors import ParameterError
 
-OFF = "pruning is off (prune.enabled)"  # reason why a model was not pruned
-
 
 @dataclass(frozen=True, kw_only=True)
 class PruneSettings(Strict):
@@ -29,3 +27,11 @@ class PruneSettings(Strict):
                 f"params.yaml: prune.drop is {self.drop!r}, which has no effect, because prune.rule is 'shallowest'; "
                 "set drop to last, or rule to equation"
             )
+
+    def obstacle(self, depth: int, by_gradient: bool) -> str | None:
+        """Return why a model of `depth` layers is not pruned, or None if only the model itself can tell."""
+        if not self.enabled:
+            return "pruning is off (prune.enabled)"
+        if depth < 2:
+            return "no layers to drop"
+        return None if by_gradient else "the encoder is frozen"

@@ -18,7 +18,7 @@ from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder, read_json
 from epigram.core.settings import Params
 from epigram.core.stage_process import run_stage
-from epigram.pruning.settings import OFF, PruneSettings
+from epigram.pruning.settings import PruneSettings
 
 if TYPE_CHECKING:
     from epigram.evaluation.pruning_record import SeedPruning
@@ -61,7 +61,7 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
         config=config,
         rate=facts.rate,
         seed=facts.seed,
-        by_gradient=facts.epoch > 0,
+        by_gradient=facts.by_gradient,
         report=printer,
         checkpoints=checkpoints,
     )
@@ -87,22 +87,24 @@ def _write(
     save_changed(out, saved, pruned.model, facts, thresholds)
 
 
-def closed_form_records(models: Path, seeds: list[int]) -> list[SeedPruning]:
-    """Return the records of models that stay as they are; empty if one was trained by gradient and has to be loaded.
+def unpruned_records(models: Path, seeds: list[int], settings: PruneSettings) -> list[SeedPruning]:
+    """Return the records of models that stay as they are by the facts in their manifests, without PyTorch.
 
-    A model that was fitted in closed form has all of its layers.
+    They were fitted in closed form or have fewer than two layers. The result is empty if a model has to be loaded.
     """
     from epigram.evaluation.pruning_record import SeedPruning
     from epigram.models.manifest import TrainingFacts
 
-    trained = [TrainingFacts.read(models / f"seed-{seed}") for seed in seeds]
-    if any(facts.epoch for facts in trained):
-        return []
-    depths = [facts.depth_full or None for facts in trained]
-    return [
-        SeedPruning(seed=seed, layered=depth is not None, reason=OFF, depth_full=depth, depth=depth)
-        for seed, depth in zip(seeds, depths, strict=True)
-    ]
+    records = []
+    for seed in seeds:
+        facts = TrainingFacts.read(models / f"seed-{seed}")
+        reason = settings.obstacle(facts.depth_full, facts.by_gradient)
+        if reason is None or (facts.by_gradient and facts.depth_full > 1):  # training may have dropped layers
+            return []
+        depth = facts.depth_full or None
+        record = SeedPruning(seed=seed, layered=depth is not None, reason=reason, depth_full=depth, depth=depth)
+        records.append(record)
+    return records
 
 
 def write(out: Path, records: list[SeedPruning], models: Path) -> None:
@@ -138,7 +140,7 @@ def main() -> None:
     params = Params.read(PARAMS)
     seeds, settings = params.seeds, params.section("prune", PruneSettings)
     settings.check()
-    if not settings.enabled and (unpruned := closed_form_records(Path(models), seeds)):
+    if unpruned := unpruned_records(Path(models), seeds, settings):
         write(Path(out), unpruned, Path(models))
         return
     prune_seeds(name, Path(encoded), Path(models), settings, seeds, Path(out))

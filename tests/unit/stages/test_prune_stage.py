@@ -168,24 +168,31 @@ def test_a_run_in_float32_is_judged_in_it(
     np.testing.assert_array_equal(measured.dev.logits, alone.logits)
 
 
-@pytest.mark.parametrize(("system", "depth"), [("tfidf_svm", None), ("frozen", 3)])
-def test_with_pruning_off_a_closed_form_fit_is_recorded_as_if_it_were_loaded(
-    system: str, depth: int | None, tmp_path: Path, pos: Path
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize(("system", "depth"), [("tfidf_svm", None), ("frozen", 3), ("one_layer", 1)])
+def test_a_model_that_the_manifest_rules_out_is_recorded_as_if_it_were_loaded(
+    system: str, depth: int | None, enabled: bool, tmp_path: Path, pos: Path
 ) -> None:
     view = tagged(tmp_path / "data", pos)
     frozen = Recipe(
         name="frozen", about="", paper="", view="token", model={"kind": "frozen_classifier"}, encoder=ENCODER
     )
-    recipe = RECIPES.get(system, frozen)
+    one_layer = replace(frozen, name="one_layer", model={"kind": "classifier"}, encoder={**ENCODER, "depth": 1})
+    one_layer = one_layer.changed(train={"epochs": 1})
+    recipe = {"frozen": frozen, "one_layer": one_layer, **RECIPES}[system]
     config = resolve_threads(configure(system, recipe), recipe, None)
+    settings = PruneSettings(enabled=enabled)
     train_seed(system, recipe, config, view, None, 0, tmp_path / "seed-0")
-    stage.prune_seed(system, view, tmp_path / "seed-0", PruneSettings(enabled=False), tmp_path / "pruned")
+    stage.prune_seed(system, view, tmp_path / "seed-0", settings, tmp_path / "pruned")
     loaded = SeedPruning.from_dict(read_finished(tmp_path / "pruned")["about"])
-    assert stage.closed_form_records(tmp_path, [0]) == [loaded]
+    assert stage.unpruned_records(tmp_path, [0], settings) == [loaded]
     assert loaded.depth == depth
 
 
-def test_a_model_that_was_trained_by_gradient_has_to_be_loaded(tmp_path: Path, pos: Path) -> None:
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_model_of_several_layers_that_was_trained_by_gradient_has_to_be_loaded(
+    enabled: bool, tmp_path: Path, pos: Path
+) -> None:
     view = tagged(tmp_path / "data", pos)
     trained(view, tmp_path / "seed-0", {"kind": "linear"}, epochs=1)
-    assert stage.closed_form_records(tmp_path, [0]) == []
+    assert stage.unpruned_records(tmp_path, [0], PruneSettings(enabled=enabled)) == []
