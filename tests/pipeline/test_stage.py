@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,26 @@ from tests.support.toy import HERE, Toy
 LOG = logging.getLogger("test")
 
 
+STARTED: list[Runner] = []
+
+
+@pytest.fixture(autouse=True)
+def stop_runners() -> Iterator[None]:
+    """Stop the runners of a test at its end."""
+    yield
+    while STARTED:
+        STARTED.pop().stop()
+
+
 def runner(toy: Toy, slots: int = 2) -> Runner:
-    return Runner(toy.root, StatusTable(graph.read(toy.root).stages, Console(file=io.StringIO())), Slots(slots))
+    table = StatusTable(graph.read(toy.root).stages, Console(file=io.StringIO()))
+    STARTED.append(Runner(toy.root, table, Slots(slots)))
+    return STARTED[-1]
+
+
+def waiting(stages: Runner) -> list[int]:
+    """Return the ids of the processes that wait for a stage: those of their supervisors."""
+    return [process.child.pid for process in stages._processes._idle]
 
 
 def test_a_stage_runs_then_is_cached_then_restored(toy: Toy) -> None:
@@ -135,6 +154,54 @@ def test_stop_ends_a_stage_with_its_children_and_starts_no_other(toy: Toy) -> No
     assert len(toy.journal()) == 1
     pids = [int((toy.told / "child").read_text()), toy.events()[0][3]]
     until(lambda: not any(map(alive, pids)))
+
+
+def test_a_process_of_dvc_runs_one_stage_after_the_other(toy: Toy) -> None:
+    stages = runner(toy)
+    assert stages.run("gather", LOG).state == "Completed"
+    first = waiting(stages)
+    assert len(first) == 1
+    assert stages.run("cut@token", LOG).state == "Completed"
+    assert stages.run("gather", LOG).state == "Cached"
+    assert waiting(stages) == first
+    stages.stop()
+    assert not alive(first[0])
+
+
+def test_a_process_of_dvc_ends_with_a_stage_that_fails(toy: Toy) -> None:
+    stages = runner(toy)
+    toy.tell({"cut@token": {"codes": [65]}})
+    stages.run("gather", LOG)
+    assert (stages.run("cut@token", LOG).code, waiting(stages)) == (65, [])
+    assert stages.run("cut@wordpiece", LOG).code == 0
+
+
+def test_a_stage_leaves_no_process_running(toy: Toy) -> None:
+    toy.tell({"gather": {"child": True}})
+    stages = runner(toy)
+    assert (stages.run("gather", LOG).state, waiting(stages)) == ("Completed", [])
+    until(lambda: not alive(int((toy.told / "child").read_text())), 10)
+
+
+def test_a_waiting_process_that_is_killed_is_replaced(toy: Toy) -> None:
+    stages = runner(toy)
+    stages.run("gather", LOG)
+    [killed] = waiting(stages)
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: stages._processes._idle[0].child.poll() is not None)
+    assert stages.run("cut@token", LOG).state == "Completed"
+    assert waiting(stages) != [killed]
+
+
+def test_output_that_ends_within_a_line_is_read(toy: Toy, caplog: pytest.LogCaptureFixture) -> None:
+    step = toy.root / "step.py"
+    step.write_text(step.read_text() + "\nprint('half a line', end='')\n")
+    stages = runner(toy)
+    with caplog.at_level(logging.INFO):
+        assert stages.run("gather", LOG).state == "Completed"
+        assert stages.run("cut@token", LOG).state == "Completed"
+    assert caplog.messages == ["half a line", "half a line"]
+    assert len(waiting(stages)) == 1
 
 
 def test_a_command_on_a_leash_ends_with_a_killed_parent(tmp_path: Path) -> None:

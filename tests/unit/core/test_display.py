@@ -80,7 +80,7 @@ def test_json_keeps_every_character_and_prints_none_that_controls() -> None:
 def test_what_a_stage_prints_is_cleaned_where_it_is_read() -> None:
     printed = "error: row 3: label '\x1b[31mgood\x1b]0;x\x07'\n", f"{PROGRESS}50% \x1b[A\x1eof it\n"
     last_lines: deque[str] = deque()
-    lines = list(read_lines(SimpleNamespace(stdout=printed), last_lines))  # type: ignore[arg-type]
+    lines = list(read_lines(printed, last_lines))
     assert lines == ["error: row 3: label 'good'", f"{PROGRESS}50% of it"]
     assert list(last_lines) == ["error: row 3: label 'good'"]
 

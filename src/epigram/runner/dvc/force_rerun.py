@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from epigram.core.errors import EpigramError
-from epigram.runner.child_process import ProcessPool
-from epigram.runner.dvc.process import PROGRESS, run_repro
+from epigram.runner.dvc.process import PROGRESS, ReproProcesses
 
 Log = logging.Logger | logging.LoggerAdapter[Any]
 
@@ -19,9 +18,13 @@ def rerun(root: Path, name: str, log: Log) -> bool:
 
     Raises EpigramError with the outcome of the stage that fails.
     """
-    _reproduce(root, [name], log)
-    before = _outputs(root, name)
-    _reproduce(root, ["--single-item", "--force", name], log)
+    processes = ReproProcesses(root)
+    try:
+        _reproduce(processes, [name], log)
+        before = _outputs(root, name)
+        _reproduce(processes, ["--single-item", "--force", name], log)
+    finally:
+        processes.stop()
     return bool(_outputs(root, name) != before)
 
 
@@ -31,12 +34,12 @@ def _outputs(root: Path, name: str) -> Any:
     return locked_stages(root)[name]["outs"]
 
 
-def _reproduce(root: Path, arguments: list[str], log: Log) -> None:
+def _reproduce(processes: ReproProcesses, arguments: list[str], log: Log) -> None:
     def forward(lines: Iterable[str]) -> None:
         for line in lines:
             if not line.startswith(PROGRESS):
                 log.info("%s", line)
 
-    outcome = run_repro(root, *arguments, processes=ProcessPool(), forward=forward)
+    outcome = processes.run(*arguments, forward=forward)
     if outcome and outcome.code:
         raise EpigramError(f"{outcome.stage} failed (exit {outcome.code}): {outcome.message}")

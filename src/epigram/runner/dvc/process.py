@@ -1,55 +1,147 @@
-"""Child process that runs `dvc repro`: its start, its output lines, and its outcome."""
+"""Child processes that run `dvc repro`: their start, their output lines, and the outcomes."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 from epigram.core.display import printable
-from epigram.core.outcome import MAX_DETAILS, OUTCOME_FILE, Outcome, read_outcome
+from epigram.core.outcome import MAX_DETAILS, Outcome, read_outcome
 from epigram.runner import child_process
-from epigram.runner.child_process import ProcessPool
 
 PROGRESS = "\x1e"  # prefix of a progress line, which replaces the previous line
+END = "\x1d"  # prefix of the line after the output of a stage if the process waits for the next one
 KILLED = 128 + signal.SIGKILL  # in most cases, the kernel killed it when out of memory
 REPRO_SCRIPT = Path(__file__).with_name("repro.py")
 
 
-def run_repro(
-    root: Path, *arguments: str, processes: ProcessPool, forward: Callable[[Iterable[str]], None]
-) -> Outcome | None:
-    """Run `dvc repro` with `arguments`, the last of which is the target, and return its outcome.
+class ReproProcess:
+    """Supervised process that runs one `dvc repro` after the other; it waits for the next one after a success only."""
 
-    `forward` gets the lines that it prints, as soon as they are printed. After `processes.stop`, the result is None.
+    def __init__(self, child: subprocess.Popen[str], requests: IO[str]) -> None:
+        self.child, self._requests = child, requests
+        self.waits = False  # whether the last `dvc repro` succeeded and the process waits for the next one
+        self._end = ""
+
+    def request(self, arguments: Sequence[str], outcome_file: Path) -> None:
+        """Let the process run `dvc repro` with `arguments`; the outcome is written to `outcome_file`."""
+        self.waits, self._end = False, f"{END}{outcome_file}"
+        with suppress(BrokenPipeError):  # it was killed: its output ends, and its exit code tells the reason
+            self._requests.write(json.dumps({"arguments": arguments, "outcome": str(outcome_file)}) + "\n")
+            self._requests.flush()
+
+    def output(self) -> Iterator[str]:
+        """Yield each line that the `dvc repro` prints, as soon as it is printed."""
+        for line in self.child.stdout or ():
+            if line.rstrip("\n") == self._end:
+                self.waits = True
+                return
+            yield line
+
+    def close(self) -> int:
+        """Wait for the end of the process, which has no further request, and return its exit code."""
+        with suppress(BrokenPipeError):
+            self._requests.close()
+        with self.child:
+            pass
+        return self.child.returncode
+
+
+class ReproProcesses:
+    """Processes that run `dvc repro` in the workspace `root`, terminated together. Thread-safe.
+
+    The import of DVC takes half of the time of a `dvc repro`, without the command of its stage. So a process whose
+    stage has succeeded, and has left no other process running, is used for the next stage.
     """
-    last_lines: deque[str] = deque(maxlen=MAX_DETAILS)
-    with tempfile.TemporaryDirectory(prefix="epigram-") as folder:  # of this try: no other outcome can be read
-        file = Path(folder, "outcome.json")
-        child = processes.start(lambda: _start_repro(root, *arguments, outcome_file=file))
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._pool, self._idle, self._lock = child_process.ProcessPool(), list[ReproProcess](), threading.Lock()
+
+    def run(self, *arguments: str, forward: Callable[[Iterable[str]], None]) -> Outcome | None:
+        """Run `dvc repro` with `arguments`, the last of which is the target, and return its outcome.
+
+        `forward` gets the lines that it prints, as soon as they are printed. After `stop`, the result is None.
+        """
+        last_lines: deque[str] = deque(maxlen=MAX_DETAILS)
+        with tempfile.TemporaryDirectory(prefix="epigram-") as folder:  # of this try: no other outcome can be read
+            file = Path(folder, "outcome.json")
+            process = self._idle_process() or self._new_process()
+            if process is None:
+                return None
+            try:
+                process.request(arguments, file)
+                forward(read_lines(process.output(), last_lines))
+            finally:
+                code = self._finish(process)
+            return None if self._pool.stopped else outcome_of(arguments[-1], code, file, last_lines)
+
+    def stop(self) -> None:
+        """Terminate all processes and start no new ones."""
+        self._pool.stop()
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for process in idle:
+            process.close()
+
+    def _idle_process(self) -> ReproProcess | None:
+        """Return a process that waits for a stage, or None; forget those that were killed meanwhile."""
+        with self._lock:
+            while self._idle and not self._pool.stopped:
+                process = self._idle.pop()
+                if process.child.poll() is None:
+                    return process
+                self._close(process)
+        return None
+
+    def _new_process(self) -> ReproProcess | None:
+        reading, writing = os.pipe()
+        requests = os.fdopen(writing, "w", encoding="utf-8")
+        try:
+            child = self._pool.start(lambda: _start_repro(self.root, reading))
+        finally:
+            os.close(reading)
         if child is None:
+            requests.close()
             return None
-        with child:
-            forward(read_lines(child, last_lines))
-        processes.discard(child)
-        return None if processes.stopped else outcome_of(arguments[-1], child.returncode, file, last_lines)
+        return ReproProcess(child, requests)
+
+    def _finish(self, process: ReproProcess) -> int:
+        """Keep the process if it waits for a stage, otherwise wait for its end; return the code of its stage."""
+        with self._lock:
+            if process.waits and not self._pool.stopped:
+                self._idle.append(process)
+                return 0
+        return self._close(process)
+
+    def _close(self, process: ReproProcess) -> int:
+        code = process.close()
+        self._pool.discard(process.child)
+        return code
 
 
-def _start_repro(root: Path, *arguments: str, outcome_file: Path) -> subprocess.Popen[str]:
-    """Start a supervised `dvc repro` with `arguments`; it waits for DVC's lock and writes all output to one stream.
+def _start_repro(root: Path, requests: int) -> subprocess.Popen[str]:
+    """Start a supervised process that reads its requests from the file descriptor `requests`.
 
-    The failed stage, or DVC's process, writes its outcome to `outcome_file`, which must not exist.
+    It waits for DVC's lock and writes all output to one stream. A failed stage, or DVC's process, writes its outcome to
+    the file of the request, which must not exist.
     """
     return child_process.start(
-        [sys.executable, "-P", str(REPRO_SCRIPT), stage_path(root), *arguments],
+        [sys.executable, "-P", str(REPRO_SCRIPT), stage_path(root), str(requests)],
         cwd=root,
-        env=_environment(outcome_file),
+        env=_environment(),
+        pass_fds=(requests,),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
@@ -57,9 +149,9 @@ def _start_repro(root: Path, *arguments: str, outcome_file: Path) -> subprocess.
     )
 
 
-def read_lines(child: subprocess.Popen[str], last_lines: deque[str]) -> Iterator[str]:
-    """Yield each line as soon as it is printed; append it to `last_lines` unless it shows progress."""
-    for raw in child.stdout or ():
+def read_lines(lines: Iterable[str], last_lines: deque[str]) -> Iterator[str]:
+    """Yield each of the `lines` that is not empty; append it to `last_lines` unless it shows progress."""
+    for raw in lines:
         mark = PROGRESS if raw.startswith(PROGRESS) else ""
         line = f"{mark}{printable(raw.removeprefix(PROGRESS))}".rstrip()
         if line:
@@ -95,7 +187,7 @@ def stage_path(root: Path) -> str:
     return os.pathsep.join(filter(None, [str(root / "src"), os.environ.get("PYTHONPATH", "")]))
 
 
-def _environment(outcome_file: Path) -> dict[str, str]:
+def _environment() -> dict[str, str]:
     """Return the environment of DVC's process: this interpreter, progress as marked lines."""
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
@@ -103,5 +195,4 @@ def _environment(outcome_file: Path) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "EPIGRAM_PROGRESS": "lines",
         "DVC_NO_ANALYTICS": "1",
-        OUTCOME_FILE: str(outcome_file),
     }

@@ -1,38 +1,58 @@
-"""`dvc repro` of one target through DVC's Python interface, with a structured outcome.
+"""`dvc repro` of one target after the other through DVC's Python interface, with structured outcomes.
 
-python -P src/epigram/runner/dvc/repro.py CODE [--single-item] [--force] TARGET
+python -P src/epigram/runner/dvc/repro.py CODE REQUESTS
 
 CODE is the PYTHONPATH of the stages. This process itself imports the code of the runner that started it, not that of
-the workspace, which may be an older revision.
+the workspace, which may be an older revision. REQUESTS is a file descriptor with a line for each `dvc repro`: its
+arguments ([--single-item] [--force] TARGET) and the file of its outcome, as JSON. The process ends with the first one
+that fails, or that leaves another process running; the supervisor then kills what is left.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from dvc.exceptions import DvcException
 
 from epigram.core.errors import handle_errors, run_and_exit
-from epigram.core.outcome import Outcome
+from epigram.core.outcome import OUTCOME_FILE, Outcome
 from epigram.runner.dvc import lock_writer
 from epigram.runner.dvc.adapter import open_repo, record_restored
 from epigram.runner.dvc.errors import command_exit_code, translate
+from epigram.runner.dvc.process import END
 from epigram.runner.dvc.run_cache import retry_on_conflict
 
 
 @handle_errors
 def main() -> None:
-    """Bring the target up to date.
+    """Bring each target up to date.
 
     If a stage's command fails, exit with its exit code and leave its own outcome as it is.
     """
-    code_path, *options, target = sys.argv[1:]
+    code_path, requests = sys.argv[1:]
     os.environ["PYTHONPATH"] = code_path
     logging.getLogger("dvc").setLevel(logging.WARNING)  # only the stage's own lines are shown
     lock_writer.install()
+    with os.fdopen(int(requests), encoding="utf-8") as lines:
+        for line in lines:
+            request = json.loads(line)
+            os.environ[OUTCOME_FILE] = request["outcome"]
+            run(request["arguments"])
+            if not is_last_of_group():
+                return
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os.write(sys.stdout.fileno(), f"\n{END}{request['outcome']}\n".encode())  # a stage may end within a line
+
+
+def run(arguments: list[str]) -> None:
+    """Bring a target up to date and write the outcome."""
+    *options, target = arguments
     try:
         state = reproduce(target, single_item="--single-item" in options, force="--force" in options)
     except DvcException as error:
@@ -40,6 +60,21 @@ def main() -> None:
             sys.exit(code)
         raise translate(error) from error
     Outcome(stage=target, state=state).write()
+
+
+def is_last_of_group() -> bool:
+    """Return whether the stage's processes have ended, which are in this process's group; False if it is not known."""
+    return _running_in_group(os.getpgrp()) == 1
+
+
+def _running_in_group(group: int) -> int:
+    """Return the number of processes of a group that run, by Linux's /proc; 0 on other systems."""
+    count = 0
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has just ended
+            state, _, its_group, *_ = file.read_text().rpartition(")")[2].split()
+            count += int(its_group) == group and state != "Z"
+    return count
 
 
 def reproduce(target: str, *, single_item: bool, force: bool) -> str:

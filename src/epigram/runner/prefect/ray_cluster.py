@@ -42,7 +42,11 @@ class RemoteRunner:
 
     def run(self, name: str, log: Log, report: Callable[[str], None]) -> Outcome:
         """Run the stage. This process supervises it: when the worker ends, the stage is terminated."""
-        return Runner(self.root, StatusTable([name], Console(quiet=True)), slots=Slots(1)).run(name, log, report)
+        runner = Runner(self.root, StatusTable([name], Console(quiet=True)), slots=Slots(1))
+        try:
+            return runner.run(name, log, report)
+        finally:
+            runner.stop()
 
     def report_retry(self, name: str, line: str) -> None:
         """Do nothing: the status table is in another process."""

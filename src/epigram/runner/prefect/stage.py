@@ -15,9 +15,8 @@ from prefect.states import Cancelled, Completed, Failed
 
 from epigram.core.errors import RETRYABLE, EpigramError, TryAgainError
 from epigram.core.outcome import Outcome
-from epigram.runner import child_process
 from epigram.runner.dvc import repair
-from epigram.runner.dvc.process import KILLED, PROGRESS, run_repro
+from epigram.runner.dvc.process import KILLED, PROGRESS, ReproProcesses
 from epigram.runner.prefect.progress_artifact import ProgressArtifact
 from epigram.runner.prefect.slots import Slots
 from epigram.runner.prefect.status_table import RETRYING, StatusTable
@@ -60,7 +59,7 @@ class Runner:
         self.outcomes: dict[str, Outcome] = {}  # final outcomes, in order of completion
         self._slots = slots
         self._repair_lock = threading.Lock()
-        self._processes = child_process.ProcessPool()
+        self._processes = ReproProcesses(root)
 
     def run(self, name: str, log: Log, report: Callable[[str], None] = lambda line: None) -> Outcome:
         """Run one stage to its end; send its output to `log` and the status table, and its progress also to `report`.
@@ -79,7 +78,7 @@ class Runner:
             self.table.start(name)
             _forward_output(lines, log, lambda line: self.table.set_line(name, line), report)
 
-        outcome = run_repro(self.root, "--single-item", name, processes=self._processes, forward=forward)
+        outcome = self._processes.run("--single-item", name, forward=forward)
         return outcome or _cancelled(name)
 
     def _remove_damaged(self, name: str) -> bool:
