@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from epigram.runner.prefect.planned_systems import read_systems
 from epigram.runner.prefect.slots import Slots, slots_by_system
 from epigram.training.threads import available_cores
 
@@ -68,10 +69,10 @@ def test_systems_on_a_checkpoint_need_all_cores(tmp_path: Path) -> None:
     path = tmp_path / "params.yaml"
     path.write_text(yaml.safe_dump(params))
     cores = available_cores()
-    assert slots_by_system(path) == {"bert": cores, "textcnn": 1, "dpcnn": 3, "embedding_linear": cores}
+    assert slots_by_system(read_systems(path)) == {"bert": cores, "textcnn": 1, "dpcnn": 3, "embedding_linear": cores}
 
 
 def test_a_file_of_another_revision_needs_one_slot_a_stage(tmp_path: Path) -> None:
     path = tmp_path / "params.yaml"
     path.write_text("systems: {unknown_system: {}}\n")
-    assert slots_by_system(path) == {}
+    assert slots_by_system(read_systems(path)) == {}

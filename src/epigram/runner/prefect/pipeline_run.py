@@ -25,9 +25,12 @@ from epigram.core.signals import interrupt_waits
 from epigram.runner.dvc import graph, lock_order
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.prefect import heartbeat, publish, ray_cluster
+from epigram.runner.prefect.planned_systems import PlannedSystem, read_systems
 from epigram.runner.prefect.publish import Run, RunFailedError, StageResult
+from epigram.runner.prefect.schedule import Schedule
 from epigram.runner.prefect.slots import Slots, slots_by_system
 from epigram.runner.prefect.stage import Runner, stage_attempt
+from epigram.runner.prefect.stage_seconds import expected_seconds
 from epigram.runner.prefect.status_table import StatusTable
 from epigram.runner.prefect.time_limit import TimeLimit
 from epigram.runner.search.plan import Plan
@@ -50,7 +53,7 @@ class PipelineRun:
         self._prepare()
 
     def _prepare(self) -> None:
-        """Read the graph, and make a table and a runner for its stages."""
+        """Read the graph, decide on the order of its stages, and make a table and a runner for them."""
         workspace, request = self.workspace, self.request
         self.graph = graph.read(workspace.path)
         if self._until is not None:
@@ -61,14 +64,21 @@ class PipelineRun:
         params, up_to_date = workspace.path / "params.yaml", len(self.graph.current) == len(self.graph)
         if not request.revision and not up_to_date:
             overrides.check_systems(params)
+        limited = [] if request.systems_until is None else request.plan["systems" if self._until is None else "views"]
+        in_turn = list(limited) if self._until is None else []
+        self._submitted = self.graph.in_turn(in_turn) if in_turn else self.graph
         self._table = StatusTable(self.graph.stages, Console(stderr=True))
-        total = request.max_parallel or os.cpu_count() or 1
-        self._runner = Runner(workspace.path, self._table, Slots(total, {} if up_to_date else slots_by_system(params)))
+        self._runner = Runner(workspace.path, self._table, self._slots({} if up_to_date else read_systems(params)))
         self._limit = None
         if request.systems_until is not None:
-            names = request.plan["systems" if self._until is None else "views"]
-            limited = {name: self.graph.of(name) for name in names}
-            self._limit = TimeLimit(request.systems_until, limited, self._runner)
+            systems = {name: self.graph.of(name) for name in limited}
+            self._limit = TimeLimit(request.systems_until, systems, self._runner)
+
+    def _slots(self, systems: Mapping[str, PlannedSystem]) -> Slots:
+        """Return the slots of the run, which its stages take in the order of their remaining paths."""
+        seconds = expected_seconds(self._submitted, self.workspace.main / "runs", self.workspace.dataset, systems)
+        total = self.request.max_parallel or os.cpu_count() or 1
+        return Slots(total, slots_by_system(systems), Schedule(self._submitted, seconds))
 
     def stages(self, futures: Futures) -> Iterator[Stage]:
         """Yield each stage, after its dependencies, as soon as its task can be submitted; then wait for all tasks.
@@ -76,11 +86,9 @@ class PipelineRun:
         The caller adds the future of each task to `futures`.
         """
         submit = ray_cluster.ready_stages if self.request.ray else all_stages
-        turns = [] if self._limit is None or self._until is not None else list(self._limit.systems)
-        stages = self.graph.in_turn(turns) if turns else self.graph
         limit = nullcontext() if self._limit is None else self._limit.watch()
         with lock_order.sort_on_exit(self.workspace.path, self.graph), self._table.live(), limit:
-            yield from submit(stages, futures, self._runner)
+            yield from submit(self._submitted, futures, self._runner)
 
     def leave_out_unfinished(self) -> bool:
         """If the time limit stopped the run, continue it with the finished systems; return whether it did."""

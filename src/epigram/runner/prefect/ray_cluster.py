@@ -103,12 +103,14 @@ def _ray_options(address: str, root: Path, slots: int | None) -> dict[str, Any]:
 def ready_stages(stages: Graph, futures: Mapping[str, PrefectFuture[Any]], runner: Runner) -> Iterator[Stage]:
     """Yield each stage once its dependencies have finished: a waiting task would occupy a worker process.
 
+    Of several stages, the one with the longest remaining path comes first.
+
     The caller submits the task of each stage and adds its future to `futures`.
     """
     running: dict[Any, str] = {}
     finished: set[str] = set()
     while len(finished) < len(stages):
-        for stage in stages:
+        for stage in map(stages.stages.__getitem__, runner.slots.schedule.names):
             if stage.name not in futures and stage.needs <= finished:
                 runner.table.start(stage.name)
                 yield stage

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
-from epigram.core.errors import EpigramError
-from epigram.runner.workspace.settings import load
+from epigram.runner.dvc.graph import Graph
+from epigram.runner.prefect.planned_systems import PlannedSystem
+from epigram.runner.prefect.schedule import Schedule
+
+HANDOVER = (
+    1.0  # seconds that slots are kept for a stage whose last dependency has just ended, until its task waits here
+)
 
 
 class Slots:
-    """Pool of `total` slots.
+    """Pool of `total` slots, which go to the waiting stages in the order of `schedule`.
 
     A stage waits until all slots that it needs are free at once, so two large stages never block each other. `needed`
     maps each system that needs more than one slot to its number of slots; a stage `train@bert` belongs to the system
     `bert`.
     """
 
-    def __init__(self, total: int, needed: Mapping[str, int] | None = None) -> None:
+    def __init__(self, total: int, needed: Mapping[str, int] | None = None, schedule: Schedule | None = None) -> None:
         self.total, self.free, self.needed = total, total, needed or {}
+        self.schedule = schedule or Schedule(Graph({}), {})
         self._changed = threading.Condition()
+        self._waiting: set[str] = set()
+        self._expected: dict[str, float] = {}  # monotonic time until which slots are kept for the stage
 
     def count(self, stage: str) -> int:
         """Return the number of slots that `stage` takes: at least 1, at most `total`."""
@@ -32,8 +40,13 @@ class Slots:
         """Wait for the slots of `stage` and hold them while the context is open."""
         count = self.count(stage)
         with self._changed:
-            self._changed.wait_for(lambda: self.free >= count)
+            self._waiting.add(stage)
+            self._expected.pop(stage, None)
+            while self._next() != stage:
+                self._changed.wait(HANDOVER)
+            self._waiting.remove(stage)
             self.free -= count
+            self._changed.notify_all()  # another stage may fit as well
         try:
             yield
         finally:
@@ -41,30 +54,24 @@ class Slots:
                 self.free += count
                 self._changed.notify_all()
 
+    def finish(self, stage: str) -> None:
+        """Keep free slots for the stages that can start now that `stage`, which still holds its own, has succeeded."""
+        with self._changed:
+            self._expected |= dict.fromkeys(self.schedule.finish(stage), time.monotonic() + HANDOVER)
 
-def slots_by_system(params: Path) -> dict[str, int]:
-    """Return the slots (CPU threads) of each system and student in a params.yaml, from its own settings or its recipe.
+    def _next(self) -> str | None:
+        """Return the stage that takes the next free slots: the first one that fits, waiting or expected."""
+        now = time.monotonic()
+        stages = self._waiting.union(name for name, until in self._expected.items() if until > now)
+        return self.schedule.first(name for name in stages if self.count(name) <= self.free)
 
-    The result is empty if this code cannot read the file, which may be of another revision; each stage then takes one
-    slot.
-    """
-    from epigram.models.registry import recipe_of
-    from epigram.training.config import configure
+
+def slots_by_system(systems: Mapping[str, PlannedSystem]) -> dict[str, int]:
+    """Return the slots (CPU threads) of each system and student, from its own settings or its recipe."""
     from epigram.training.threads import resolve_threads
 
-    try:
-        settings = load(params)
-        systems = {**settings.systems, **settings.students}
-        checkpoints = {name: settings.views[system.view].checkpoint for name, system in systems.items()}
-        recipes = {
-            name: recipe_of(name, system, settings.train, checkpoint=checkpoints[name])
-            for name, system in systems.items()
-        }
-        configs = {name: configure(name, recipe, settings.train) for name, recipe in recipes.items()}
-    except EpigramError:
-        return {}
     return {
-        name: int(resolve_threads(config, recipes[name], checkpoints[name]).threads)
-        for name, config in configs.items()
-        if recipes[name].has_encoder
+        name: int(resolve_threads(system.config, system.recipe, system.checkpoint).threads)
+        for name, system in systems.items()
+        if system.recipe.has_encoder
     }

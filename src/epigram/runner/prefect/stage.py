@@ -57,7 +57,7 @@ class Runner:
     def __init__(self, root: Path, table: StatusTable, slots: Slots) -> None:
         self.root, self.table = root, table
         self.outcomes: dict[str, Outcome] = {}  # final outcomes, in order of completion
-        self._slots = slots
+        self.slots = slots
         self._repair_lock = threading.Lock()
         self._processes = ReproProcesses(root)
 
@@ -66,11 +66,13 @@ class Runner:
 
         If a cache file of its outputs is damaged, the stage runs again.
         """
-        with self._slots.acquire(name):
+        with self.slots.acquire(name):
             outcome = self._run(name, log, report)
             if not outcome.code and self._remove_damaged(name):
                 log.warning("DVC's cache had a damaged file of %s; running the stage again", name)
                 outcome = self._run(name, log, report)
+            if not outcome.code:
+                self.slots.finish(name)
         return outcome
 
     def _run(self, name: str, log: Log, report: Callable[[str], None]) -> Outcome:
