@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from epigram.core.errors import InputMissingError, ParameterError, TryAgainError
-from epigram.runner.dvc.repair import repair_records
 
 
 @dataclass(frozen=True)
@@ -79,6 +78,7 @@ def read(root: Path) -> Graph:
     from dvc.lock import LockError
 
     from epigram.runner.dvc.adapter import open_repo, stages_with_needs
+    from epigram.runner.dvc.repair import repair_records
 
     if not (root / "dvc.yaml").is_file():
         raise InputMissingError(f"{root} has no dvc.yaml; run from the root of the repository")

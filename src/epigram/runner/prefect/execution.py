@@ -14,6 +14,7 @@ from epigram.core.signals import raise_on_signals
 from epigram.data.sources.access import redact_address
 from epigram.runner.prefect import prefect_adapter, ray_address
 from epigram.runner.prefect.publish import Run, RunFailedError
+from epigram.runner.prefect.up_to_date import finish_if_up_to_date
 from epigram.runner.service import server
 from epigram.runner.service.server import Server
 from epigram.runner.workspace import overrides, reservations
@@ -26,17 +27,23 @@ if TYPE_CHECKING:
     from epigram.runner.search.goal import Goal
 
 LATE_IMPORTS = ("dvc.repo", "networkx", "fastapi.encoders")  # imported by Prefect and DVC at the flow's first step
+CHECKS = "epigram.training.preflight"  # of the systems, in PipelineRun; imports PyTorch
 
 Load = Callable[[], Any]  # imports a flow, and with it Prefect, while the server starts
 
 
 def execute(request: Request, load: Load) -> Run:
-    """Check the request, run the flow `pipeline`, and return the run. Raises the error that ended the flow."""
+    """Check the request, run the flow `pipeline`, and return the run. Raises the error that ended the flow.
+
+    Without a Prefect server, none is started if every stage is up to date.
+    """
     overrides.check(request)
     _note_unsuitable_systems(request)
     reservations.check_not_referenced(request.root, [request.name] if request.name else [])
     ray_address.ping(request.ray)
-    api, flow = start_server(load)
+    if server.running() is None and (run := finish_if_up_to_date(request)):
+        return run
+    api, flow = start_server(load, CHECKS)
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
     from epigram.runner.prefect import ray_cluster
@@ -57,7 +64,8 @@ def execute_search(request: Request, goal: Goal, started: float, load: Load) -> 
     `started` is the monotonic time at which the goal's seconds begin.
     """
     overrides.check(request)
-    planned = call_flow(load, request, goal, started)
+    api, flow = start_server(load, CHECKS)
+    planned = run_flow(api, lambda: flow(request, goal, started, return_state=True))
     if isinstance(planned, RunFailedError):
         raise planned
     found: Request = planned
@@ -96,11 +104,14 @@ def call_flow(load: Load, *arguments: Any) -> Any:
     return run_flow(api, lambda: flow(*arguments, return_state=True))
 
 
-def start_server(load: Load) -> tuple[Server, Any]:
-    """Return a Prefect server that responds, and the flow, which is imported while the server starts."""
+def start_server(load: Load, *modules: str) -> tuple[Server, Any]:
+    """Return a Prefect server that responds, and the flow, which is imported while the server starts.
+
+    If this process starts the server, it has time to import `modules` as well.
+    """
     api = server.start()
     flow = load()
-    for module in LATE_IMPORTS:
+    for module in (*LATE_IMPORTS, *modules) if api.child else LATE_IMPORTS:
         importlib.import_module(module)
     api.wait()
     return api, flow

@@ -79,9 +79,23 @@ def lost_message(url: str) -> str:
 
 
 def start() -> Server:
-    """Return the server for one run: the one that the user has configured, the one served here, or a new embedded one.
+    """Return the server for one run: one that runs already, or a new embedded one.
 
     An embedded server lives as long as this process; Prefect's own way of starting one leaves it running after a kill.
+    Raises ParameterError if PREFECT_API_URL is not a valid URL.
+    """
+    server = running()
+    if server is None:
+        port = free_port()
+        server = Server(local_url(port), _launch("create_embedded_app", port, {}))
+    if not configured_url():
+        _use_server(server.url)
+    return server
+
+
+def running() -> Server | None:
+    """Return the server that the user has configured, or the one served here, or None.
+
     Raises ParameterError if PREFECT_API_URL is not a valid URL.
     """
     if address := configured_url():
@@ -89,13 +103,7 @@ def start() -> Server:
             raise ParameterError(f"{API_URL} is not a valid URL; expected http://HOST:PORT/api, or unset it")
         return Server(address.removesuffix("/api"))
     service = service_lock.holder()
-    if service and is_healthy(service.url):
-        server = Server(service.url)
-    else:
-        port = free_port()
-        server = Server(local_url(port), _launch("create_embedded_app", port, {}))
-    _use_server(server.url)
-    return server
+    return Server(service.url) if service and is_healthy(service.url) else None
 
 
 def configured_url() -> str:

@@ -38,17 +38,23 @@ class Workspace:
         return dataset_of(self.path / "params.yaml")
 
 
+def workspace_folder(request: Request) -> Path:
+    """Return the tree in which the request runs, which may not exist yet."""
+    if not request.isolated:
+        return request.root
+    dataset = request.dataset or dataset_of(request.root / "params.yaml")
+    return request.root / ".epigram" / "workspaces" / f"{dataset}-{request.key}"
+
+
 @contextmanager
 def open_workspace(request: Request) -> Iterator[Workspace]:
     """Prepare and lock the tree of a run. Raises TryAgainError while another run works there."""
-    main, state_folder = request.root, request.root / ".epigram"
+    main, path = request.root, workspace_folder(request)
     if not request.isolated:
         with lock_tree(main):
             check_version(main)
             yield Workspace(main, main, git.revision(main))
         return
-    dataset = request.dataset or dataset_of(main / "params.yaml")
-    path = state_folder / "workspaces" / f"{dataset}-{request.key}"
     with lock_folder(path.with_name(f"{path.name}.lock"), path):
         commit = git.resolve(main, request.revision) if request.revision else git.snapshot(main)
         _check_out(main, path, commit)
