@@ -15,6 +15,7 @@ import pytest
 
 from epigram.models.registry import RECIPES
 from epigram.runner.dvc.graph import Graph, Stage
+from epigram.runner.prefect import slots as slots_module
 from epigram.runner.prefect.planned_systems import PlannedSystem
 from epigram.runner.prefect.schedule import Schedule, remaining_seconds
 from epigram.runner.prefect.slots import HANDOVER, Slots
@@ -40,7 +41,7 @@ def order(slots: Slots, names: list[str]) -> list[str]:
             began.append(name)
 
     threads = [threading.Thread(target=work, args=(name,), daemon=True) for name in names]
-    with slots.acquire("first"):
+    with slots.acquire("a"):
         for thread in threads:
             thread.start()
         until(lambda: slots._waiting == set(names), 10)
@@ -75,6 +76,7 @@ def test_equal_stages_start_in_the_order_of_the_graph() -> None:
 
 def test_a_stage_can_start_after_its_last_dependency() -> None:
     schedule = Schedule(graph(NEEDS, "examine"), SECONDS)  # examine is up to date
+    assert schedule.ready() == ["a"]
     assert schedule.finish("a") == ["b", "slow"]
     assert schedule.finish("b") == []
     assert schedule.finish("slow") == ["report"]
@@ -116,18 +118,36 @@ def test_slots_are_kept_for_a_stage_that_has_become_ready() -> None:
         other.start()
         until(lambda: slots._waiting == {"examine"}, 10)
         slots.finish("a")
-    time.sleep(HANDOVER / 4)  # the task of the next stage is not here yet
+    time.sleep(0.2)  # the task of the next stage is not here yet
     work("slow")
     other.join(10)
     assert began == ["slow", "examine"]
 
 
-def test_slots_are_kept_for_a_moment_only() -> None:
+def test_the_first_of_the_stages_that_can_start_at_once_is_waited_for() -> None:
+    needs: dict[str, list[str]] = {"short": [], "long": []}
+    slots, began = Slots(1, schedule=Schedule(graph(needs), {"short": 1.0, "long": 9.0})), []
+
+    def work(name: str) -> None:
+        with slots.acquire(name):
+            began.append(name)
+
+    early = threading.Thread(target=work, args=("short",), daemon=True)
+    early.start()
+    until(lambda: slots._waiting == {"short"}, 10)
+    time.sleep(0.2)
+    work("long")
+    early.join(10)
+    assert began == ["long", "short"]
+
+
+def test_slots_are_kept_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots_module, "HANDOVER", 0.5)
     slots, started = Slots(1, schedule=Schedule(graph(), SECONDS)), time.monotonic()
     with slots.acquire("a"):
         slots.finish("a")
     with slots.acquire("examine"):  # slow and b never come
-        assert HANDOVER <= time.monotonic() - started < 10 * HANDOVER
+        assert 0.5 <= time.monotonic() - started < HANDOVER
 
 
 def test_no_slot_is_kept_after_a_failure() -> None:

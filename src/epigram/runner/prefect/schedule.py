@@ -25,10 +25,14 @@ class Schedule:
         """Return the stage that starts first, or None if there are no `names`; unknown stages start by name."""
         return min(names, key=lambda name: (self._ranks.get(name, 0), name), default=None)
 
+    def ready(self) -> list[str]:
+        """Return the stages that can start and have not ended."""
+        return [name for name, needs in self._needs.items() if name not in self._finished and needs <= self._finished]
+
     def finish(self, name: str) -> list[str]:
         """Note that stage `name` has ended without an error; return the stages that can start since then."""
         self._finished.add(name)
-        return [each for each, needs in self._needs.items() if name in needs and needs <= self._finished]
+        return [each for each in self.ready() if name in self._needs[each]]
 
 
 def remaining_seconds(graph: Graph, seconds: Mapping[str, float]) -> dict[str, float]:

@@ -11,9 +11,7 @@ from epigram.runner.dvc.graph import Graph
 from epigram.runner.prefect.planned_systems import PlannedSystem
 from epigram.runner.prefect.schedule import Schedule
 
-HANDOVER = (
-    1.0  # seconds that slots are kept for a stage whose last dependency has just ended, until its task waits here
-)
+HANDOVER = 5.0  # seconds at most from the moment at which a stage can start until its task waits here
 
 
 class Slots:
@@ -30,6 +28,7 @@ class Slots:
         self._changed = threading.Condition()
         self._waiting: set[str] = set()
         self._expected: dict[str, float] = {}  # monotonic time until which slots are kept for the stage
+        self._unused = True
 
     def count(self, stage: str) -> int:
         """Return the number of slots that `stage` takes: at least 1, at most `total`."""
@@ -40,10 +39,13 @@ class Slots:
         """Wait for the slots of `stage` and hold them while the context is open."""
         count = self.count(stage)
         with self._changed:
+            if self._unused:  # the tasks of all stages that can start at once come here in any order
+                self._unused = False
+                self._expect(self.schedule.ready())
             self._waiting.add(stage)
             self._expected.pop(stage, None)
             while self._next() != stage:
-                self._changed.wait(HANDOVER)
+                self._changed.wait(HANDOVER / 10)
             self._waiting.remove(stage)
             self.free -= count
             self._changed.notify_all()  # another stage may fit as well
@@ -57,7 +59,10 @@ class Slots:
     def finish(self, stage: str) -> None:
         """Keep free slots for the stages that can start now that `stage`, which still holds its own, has succeeded."""
         with self._changed:
-            self._expected |= dict.fromkeys(self.schedule.finish(stage), time.monotonic() + HANDOVER)
+            self._expect(self.schedule.finish(stage))
+
+    def _expect(self, stages: list[str]) -> None:
+        self._expected |= dict.fromkeys(stages, time.monotonic() + HANDOVER)
 
     def _next(self) -> str | None:
         """Return the stage that takes the next free slots: the first one that fits, waiting or expected."""
