@@ -114,7 +114,7 @@ def idle(plan: Plan, folder: Path) -> list[Row]:
     return [
         Row("dvc repro with nothing to do, default systems", "s", alone["s"], reach=Reach("≤", 1.5)),
         Row("the flow with nothing to do, on a running server", "s", running["s"], reach=Reach("≤", 4)),
-        Row("the flow with nothing to do, with no server", "s", embedded["s"], reach=Reach("≤", 10)),
+        Row("the flow with nothing to do, with no server", "s", embedded["s"], reach=Reach("≤", 4)),
     ]
 
 
