@@ -6,6 +6,9 @@ import os
 import random
 import signal
 import time
+from contextlib import suppress
+
+import psutil
 
 from tests.drill.bench import STAGE, Bench
 from tests.drill.evidence import INTERRUPTED, KILLED, answered, has_ended, is_running, mentions
@@ -29,6 +32,16 @@ def _kill(pid: int | None) -> bool:
     except ProcessLookupError:
         return False
     return has_ended(pid)
+
+
+def _dvc_of(stage: int | None) -> int | None:
+    """Return the process of DVC that runs the stage; None if it has ended."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(stage) if stage else None
+        for each in [process, *process.parents()] if process else []:
+            if "runner/dvc/repro.py" in " ".join(each.cmdline()):
+                return each.pid
+    return None
 
 
 def _at_stage(bench: Bench, running: Running, rng: random.Random, name: str) -> int | None:
@@ -94,7 +107,7 @@ def dvc_killed_under_flow(bench: Bench, rng: random.Random) -> Injection:
     running = bench.flow()
     bench.find(STAGE, running)
     running.after(moment(rng, bench.reference.seconds[name]))
-    killed = _kill(bench.find("runner/dvc/repro.py", running, 1.0))
+    killed = _kill(_dvc_of(bench.find(STAGE, running, 1.0)))  # other processes of DVC may wait for a stage
     ended = running.wait()
     return Injection(f"{name}, tried again by the flow", killed and mentions(ended, RETRIED), ended, {0}, by="flow")
 

@@ -92,16 +92,17 @@ def test_a_stage_that_does_not_fit_holds_up_none_that_does() -> None:
     slots = Slots(2, {"bert": 2}, Schedule(graph(needs), {"long": 9.0, "train@bert": 8.0, "train@svm": 1.0}))
     began: list[str] = []
 
-    def work() -> None:
-        with slots.acquire("train@bert"):
-            began.append("train@bert")
+    def work(name: str) -> None:
+        with slots.acquire(name):
+            began.append(name)
 
-    large = threading.Thread(target=work, daemon=True)
+    large, small = (threading.Thread(target=work, args=(f"train@{name}",), daemon=True) for name in ("bert", "svm"))
     with slots.acquire("long"):  # one slot is left
         large.start()
         until(lambda: slots._waiting == {"train@bert"}, 10)
-        with slots.acquire("train@svm"):
-            began.append("train@svm")
+        small.start()
+        small.join(10)
+        assert began == ["train@svm"]
     large.join(10)
     assert began == ["train@svm", "train@bert"]
 
