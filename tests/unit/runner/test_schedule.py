@@ -18,14 +18,21 @@ from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.prefect import slots as slots_module
 from epigram.runner.prefect.planned_systems import PlannedSystem
 from epigram.runner.prefect.schedule import Schedule, remaining_seconds
-from epigram.runner.prefect.slots import HANDOVER, Slots
+from epigram.runner.prefect.slots import Slots
 from epigram.runner.prefect.stage_seconds import CHECKPOINT_RATE, START, TEXTS, expected_seconds, training_seconds
 from epigram.training.config import configure
 from tests.support.processes import until
 
 # a → b → report, a → slow → report, and examine, which nothing but the report needs
 NEEDS = {"a": [], "examine": [], "b": ["a"], "slow": ["a"], "report": ["b", "slow", "examine"]}
+HANDOVER = 60.0
 SECONDS = {"a": 1.0, "examine": 3.0, "b": 2.0, "slow": 9.0, "report": 1.0}
+
+
+@pytest.fixture(autouse=True)
+def long_handover(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep slots for longer than a thread takes to start on a busy machine."""
+    monkeypatch.setattr(slots_module, "HANDOVER", HANDOVER)
 
 
 def graph(needs: Mapping[str, list[str]] = NEEDS, *current: str) -> Graph:
@@ -44,9 +51,9 @@ def order(slots: Slots, names: list[str]) -> list[str]:
     with slots.acquire("a"):
         for thread in threads:
             thread.start()
-        until(lambda: slots._waiting == set(names), 10)
+        until(lambda: slots._waiting == set(names))
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     return began
 
 
@@ -99,11 +106,11 @@ def test_a_stage_that_does_not_fit_holds_up_none_that_does() -> None:
     large, small = (threading.Thread(target=work, args=(f"train@{name}",), daemon=True) for name in ("bert", "svm"))
     with slots.acquire("long"):  # one slot is left
         large.start()
-        until(lambda: slots._waiting == {"train@bert"}, 10)
+        until(lambda: slots._waiting == {"train@bert"})
         small.start()
-        small.join(10)
+        small.join(60)
         assert began == ["train@svm"]
-    large.join(10)
+    large.join(60)
     assert began == ["train@svm", "train@bert"]
 
 
@@ -117,11 +124,11 @@ def test_slots_are_kept_for_a_stage_that_has_become_ready() -> None:
     other = threading.Thread(target=work, args=("examine",), daemon=True)
     with slots.acquire("a"):
         other.start()
-        until(lambda: slots._waiting == {"examine"}, 10)
+        until(lambda: slots._waiting == {"examine"})
         slots.finish("a")
     time.sleep(0.2)  # the task of the next stage is not here yet
     work("slow")
-    other.join(10)
+    other.join(60)
     assert began == ["slow", "examine"]
 
 
@@ -135,10 +142,10 @@ def test_the_first_of_the_stages_that_can_start_at_once_is_waited_for() -> None:
 
     early = threading.Thread(target=work, args=("short",), daemon=True)
     early.start()
-    until(lambda: slots._waiting == {"short"}, 10)
+    until(lambda: slots._waiting == {"short"})
     time.sleep(0.2)
     work("long")
-    early.join(10)
+    early.join(60)
     assert began == ["long", "short"]
 
 
@@ -176,7 +183,7 @@ def test_the_latest_run_on_the_data_set_that_executed_a_stage_counts(tmp_path: P
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"dataset": "mr", "stages": {"a": 3}}'])
 def test_a_damaged_summary_is_ignored(text: str, tmp_path: Path) -> None:
     write_run(tmp_path, "old", "mr", 20, a=("Completed", 4.0))
-    write_run(tmp_path, "new", "mr", 10)
+    write_run(tmp_path, "new", "mr")
     (tmp_path / "new" / "summary.json").write_text(text)
     assert expected_seconds(graph(), tmp_path, "mr", {})["a"] == 4.0
 
