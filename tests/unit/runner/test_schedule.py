@@ -183,7 +183,7 @@ def test_the_latest_run_on_the_data_set_that_executed_a_stage_counts(tmp_path: P
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"dataset": "mr", "stages": {"a": 3}}'])
 def test_a_damaged_summary_is_ignored(text: str, tmp_path: Path) -> None:
     write_run(tmp_path, "old", "mr", 20, a=("Completed", 4.0))
-    write_run(tmp_path, "new", "mr")
+    write_run(tmp_path, "new", "mr", 10)
     (tmp_path / "new" / "summary.json").write_text(text)
     assert expected_seconds(graph(), tmp_path, "mr", {})["a"] == 4.0
 
