@@ -7,15 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epigram.evaluation.arrays import Bools, Floats
-from epigram.evaluation.comparison import check_same_rows
+from epigram.evaluation.arrays import Bools
+from epigram.evaluation.decisions import predict_labels, seed_thresholds
 from epigram.evaluation.ensemble import Blend, cross_fit, fit_blend
 from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord, Member
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.results import Cost, Evaluation, Task
-from epigram.evaluation.scoring import predict_labels, seed_thresholds
+from epigram.evaluation.label_probabilities import Probabilities, chosen, join, of_seed
+from epigram.evaluation.results import Cost, Evaluation
+from epigram.evaluation.scored_system import check_same_rows, truth_of
 from epigram.evaluation.settings import EnsembleSettings, EvaluateSettings
 from epigram.evaluation.splits import Split, SystemOutput, Target
+from epigram.evaluation.stored_probabilities import SplitName, probabilities_of
 
 
 @dataclass(frozen=True)
@@ -38,13 +40,11 @@ def build(
     candidates = sorted((each for each in systems if _price(each)[1]), key=_price)
     if reason := _reason(candidates, splits, settings):
         return Combined(EnsembleRecord(reason=reason))
-    check_same_rows(candidates)
+    check_same_rows([(each.metrics.system, truth_of(each.predictions)) for each in candidates])
     dev, test = splits
     first = candidates[0].metrics
     usable = ~dev.in_train if not dev.in_train.all() else np.ones(len(dev.rows), np.bool_)
-    seeds = [
-        _Seed(candidates, number, usable, settings, multi=first.task == "multi") for number in range(len(first.seeds))
-    ]
+    seeds = [_Seed(candidates, number, usable, settings) for number in range(len(first.seeds))]
     if all(np.count_nonzero(seed.blend.weights) == 1 for seed in seeds):
         return Combined(EnsembleRecord(reason="one system alone has the lowest log loss on the development set"))
     evaluation = evaluate_system(
@@ -53,8 +53,8 @@ def build(
         seeds=[seed.seed for seed in first.seeds],
         dev=dev,
         test=test,
-        dev_output=SystemOutput(probabilities=np.stack([seed.dev for seed in seeds])),
-        test_output=SystemOutput(probabilities=np.stack([seed.test for seed in seeds])),
+        dev_output=SystemOutput(probabilities=join([seed.dev for seed in seeds], axis=0)),
+        test_output=SystemOutput(probabilities=join([seed.test for seed in seeds], axis=0)),
         costs=[seed.cost for seed in seeds],
         settings=evaluate,
         temperatures=[seed.blend.temperature for seed in seeds],
@@ -83,16 +83,14 @@ class _Seed:
     """Ensemble of the candidates' models of the seed at place `number`; `usable` (N,) are the rows to select by."""
 
     def __init__(
-        self, candidates: Sequence[Evaluation], number: int, usable: Bools, settings: EnsembleSettings, *, multi: bool
+        self, candidates: Sequence[Evaluation], number: int, usable: Bools, settings: EnsembleSettings
     ) -> None:
-        first, self.multi, self.settings, self.usable = candidates[0].predictions, multi, settings, usable
-        classes = first.dev_probabilities.shape[2]
-        self.gold = first.dev_labels > 0 if multi else first.dev_labels[:, None] == np.arange(classes)
-        self.members = np.stack([each.predictions.dev_probabilities[number] for each in candidates])
-        self.blend: Blend = fit_blend(self.members[:, usable], self.gold[usable], settings.rounds, multi=multi)
+        self.task, self.settings, self.usable = candidates[0].metrics.task, settings, usable
+        self.labels = candidates[0].predictions.dev_labels
+        self.members = _members(candidates, "dev", number)
+        self.blend: Blend = fit_blend(chosen(self.members, usable), self.labels[usable], settings.rounds)
         self.dev = self._cross_fitted(self.members)
-        tests = np.stack([each.predictions.test_probabilities[number] for each in candidates])
-        self.test = self.blend.apply(tests, multi=multi)
+        self.test = self.blend.combine(_members(candidates, "test", number))
         costs = [each.metrics.seeds[number].cost for each in candidates]
         self.cost = _sum([cost for cost, weight in zip(costs, self.blend.weights, strict=True) if weight])
 
@@ -100,17 +98,20 @@ class _Seed:
         """Return the dev score less that of an ensemble without the member; 0 for a member without weight."""
         if not self.blend.weights[member]:
             return 0.0
-        others = np.arange(len(self.members)) != member
-        return self._score(self.dev) - self._score(self._cross_fitted(self.members[others]))
+        others = [of_seed(self.members, n) for n in range(self.members.shape[0]) if n != member]
+        return self._score(self.dev) - self._score(self._cross_fitted(join(others, axis=0)))
 
-    def _cross_fitted(self, members: Floats) -> Floats:
-        return cross_fit(members, self.gold, self.usable, self.settings, multi=self.multi)
+    def _cross_fitted(self, members: Probabilities) -> Probabilities:
+        return cross_fit(members, self.labels, self.usable, self.settings)
 
-    def _score(self, probabilities: Floats) -> float:
-        task: Task = "multi" if self.multi else "single"
-        labels = self.gold.astype(np.int64) if self.multi else self.gold.argmax(1)
-        thresholds = seed_thresholds(task, labels, probabilities[None], "threshold")
-        return float(predict_labels(task, labels, probabilities[None], thresholds).row_scores().scores()[0])
+    def _score(self, probabilities: Probabilities) -> float:
+        thresholds = seed_thresholds(self.task, self.labels, probabilities, "threshold")
+        return float(predict_labels(self.task, self.labels, probabilities, thresholds).row_scores().scores()[0])
+
+
+def _members(candidates: Sequence[Evaluation], split: SplitName, number: int) -> Probabilities:
+    """Return the probabilities (M, N, C) of the candidates' models of the seed at place `number`."""
+    return join([of_seed(probabilities_of(each, split), number) for each in candidates], axis=0)
 
 
 def _sum(costs: Sequence[Cost]) -> Cost:

@@ -9,22 +9,18 @@ test behind them does not depend on the choice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import median_low, stdev
 from typing import Any, Literal
 
-import numpy as np
-
-from epigram.core.errors import DataError
-from epigram.core.ragged import Ragged
 from epigram.evaluation.formats import join_names
 from epigram.evaluation.optimism import expected_optimism
 from epigram.evaluation.results import Evaluation, Metrics, ScoreName
-from epigram.evaluation.scoring import RowScores, predict_labels, seed_thresholds
+from epigram.evaluation.scored_system import ScoredSystem, check_same_rows, scored_system
+from epigram.evaluation.scoring import RowScores
 from epigram.evaluation.settings import Preference
 from epigram.evaluation.significance import Verdict, verdicts
 from epigram.evaluation.summary import Corpus, Row, Summary
-from epigram.evaluation.tokens import LabelledWords
 from epigram.evaluation.verdict import describe
 
 MUCH_CHEAPER = 0.5  # share of the best system's FLOPs at which a tied system is chosen instead
@@ -33,18 +29,23 @@ FEW_SEEDS = 5  # with fewer, a difference between systems can be caused by the s
 
 
 def compare(
-    corpus: Corpus, evaluations: Sequence[Evaluation], alpha: float, prefer: Preference = "cheapest"
+    corpus: Corpus, evaluations: Iterable[Evaluation], alpha: float, prefer: Preference = "cheapest"
 ) -> Summary:
-    """Rank the systems, test each against the best and choose. Raises DataError if their evaluated rows differ."""
-    check_same_rows(evaluations)
-    ranked = sorted(evaluations, key=lambda each: rank(each.metrics))
+    """Rank the systems, test each against the best and choose. Raises DataError if their evaluated rows differ.
+
+    Of each evaluation, only the metrics and the rows' scores are kept, so that an iterator that reads one after another
+    has the predictions of one system in memory at a time.
+    """
+    systems = list(map(scored_system, evaluations))  # `map` keeps no evaluation while it asks for the next
+    check_same_rows([(each.metrics.system, each.truth) for each in systems])
+    ranked = sorted(systems, key=lambda each: rank(each.metrics))
     best = ranked[0].metrics
-    scores = [_row_scores(each, "dev") for each in ranked]
+    scores = [each.dev for each in ranked]
     on_dev = _against(ranked, 0, scores, alpha)
     tied = [n for n, each in enumerate(ranked) if n and on_dev[each.metrics.system].outcome == "tie"]
     cheapest = _cheapest(ranked, tied)
     place = _choose(ranked, cheapest, prefer)
-    on_test = _against(ranked, place, [_row_scores(each, "test") for each in ranked], alpha)
+    on_test = _against(ranked, place, [each.test for each in ranked], alpha)
     rows = [
         _row(each.metrics, _outcome(n, place, tied), on_dev.get(each.metrics.system), on_test.get(each.metrics.system))
         for n, each in enumerate(ranked)
@@ -69,7 +70,7 @@ def compare(
     )
 
 
-def _choose(ranked: Sequence[Evaluation], cheapest: int | None, prefer: Preference) -> int:
+def _choose(ranked: Sequence[ScoredSystem], cheapest: int | None, prefer: Preference) -> int:
     """Return the place of the chosen system: the best, or the cheapest tied one if it is much cheaper."""
     if prefer == "best" or cheapest is None:
         return 0
@@ -77,7 +78,7 @@ def _choose(ranked: Sequence[Evaluation], cheapest: int | None, prefer: Preferen
     return cheapest if best[0] >= NEGLIGIBLE and price[0] <= MUCH_CHEAPER * best[0] else 0
 
 
-def _cheapest(ranked: Sequence[Evaluation], tied: Sequence[int]) -> int | None:
+def _cheapest(ranked: Sequence[ScoredSystem], tied: Sequence[int]) -> int | None:
     """Return the place of the cheapest tied system.
 
     The random baseline, the only system without parameters, does not count: on a few rows it is tied with all others.
@@ -102,35 +103,13 @@ def rank(metrics: Metrics) -> tuple[float, int, str]:
     return (-score, median_low(seed.cost.parameters for seed in metrics.seeds), metrics.system)
 
 
-def check_same_rows(evaluations: Sequence[Evaluation]) -> None:
-    """Raise DataError if the systems were evaluated on different rows."""
-    first = evaluations[0]
-    for other in evaluations[1:]:
-        for key in ("dev_rows", "test_rows", "dev_labels", "test_labels", "dev_word_labels", "test_word_labels"):
-            if not np.array_equal(getattr(first.predictions, key), getattr(other.predictions, key)):
-                raise DataError(
-                    f"{first.metrics.system} and {other.metrics.system} were evaluated on different {key}: "
-                    "run dvc repro to evaluate both on the same data"
-                )
-
-
-def _against(ranked: Sequence[Evaluation], place: int, scores: Sequence[RowScores], alpha: float) -> dict[str, Verdict]:
+def _against(
+    ranked: Sequence[ScoredSystem], place: int, scores: Sequence[RowScores], alpha: float
+) -> dict[str, Verdict]:
     """Return the verdict of every other system against the one at `place`."""
     names = [each.metrics.system for each in ranked]
     others = {name: scores[n] for n, name in enumerate(names) if n != place}
     return verdicts(scores[place], others, alpha)
-
-
-def _row_scores(evaluation: Evaluation, split: Literal["dev", "test"]) -> RowScores:
-    """Return what each row adds to the score that ranks the systems."""
-    predictions, metrics = evaluation.predictions, evaluation.metrics
-    fields = ("labels", "probabilities", "word_labels", "word_predictions", "word_offsets")
-    labels, probabilities, gold, predicted, offsets = (getattr(predictions, f"{split}_{name}") for name in fields)
-    if metrics.score == "token_f1":
-        return LabelledWords.of(Ragged(gold, offsets), predicted, seeds=len(metrics.seeds)).words.row_scores()
-    dev = predictions.dev_labels, predictions.dev_probabilities
-    thresholds = seed_thresholds(metrics.task, *dev, metrics.decision)
-    return predict_labels(metrics.task, labels, probabilities, thresholds).row_scores()
 
 
 def _row(

@@ -11,6 +11,7 @@ import numpy as np
 from epigram.evaluation.arrays import Floats
 from epigram.evaluation.calibration_results import Coverage
 from epigram.evaluation.scoring import SplitPredictions
+from epigram.evaluation.single_label import SingleLabelPredictions
 
 DEV_COVERAGE = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)  # share of the dev texts that are kept
 
@@ -20,24 +21,27 @@ def coverage_curve(dev: SplitPredictions, test: SplitPredictions) -> list[Covera
 
     Each seed has its own minimum confidence, as each is a model of its own. Multi-label predictions have none.
     """
-    return [] if test.task == "multi" else [_point(dev, test, share) for share in DEV_COVERAGE]
+    if not (isinstance(dev, SingleLabelPredictions) and isinstance(test, SingleLabelPredictions)):
+        return []
+    ranked = np.sort(dev.probabilities.confidence, axis=1)
+    return [_point(ranked, test, share) for share in DEV_COVERAGE]
 
 
-def _point(dev: SplitPredictions, test: SplitPredictions, share: float) -> Coverage:
-    lowest = _minimum_confidence(dev.probabilities.max(-1), share)
-    kept = test.probabilities.max(-1) >= lowest[:, None]  # (K, N)
-    correct = np.asarray((test.predicted & test.gold).any(-1))
+def _point(ranked: Floats, test: SingleLabelPredictions, share: float) -> Coverage:
+    """Return the point of the curve that keeps a share of the dev texts, with confidences `ranked` (K, N_dev)."""
+    lowest = _minimum_confidence(ranked, share)
+    kept = test.probabilities.confidence >= lowest[:, None]  # (K, N)
     return Coverage(
         dev_coverage=share,
         confidence=float(lowest.mean()),
         coverage=float(kept.mean()),
-        accuracy=float(correct[kept].mean()) if kept.any() else None,
+        accuracy=float(test.correct[kept].mean()) if kept.any() else None,
     )
 
 
-def _minimum_confidence(confidence: Floats, share: float) -> Floats:
-    """Return the minimum (K,) that keeps at least `share` of the confidences (K, N); 0 to keep all."""
+def _minimum_confidence(ranked: Floats, share: float) -> Floats:
+    """Return the minimum (K,) that keeps at least `share` of the ascending confidences (K, N); 0 to keep all."""
     if share == 1.0:
-        return np.zeros(len(confidence))
-    kept = int(np.ceil(share * confidence.shape[1] - 1e-9))
-    return np.sort(confidence, axis=1)[:, -kept]
+        return np.zeros(len(ranked))
+    kept = int(np.ceil(share * ranked.shape[1] - 1e-9))
+    return ranked[:, -kept]

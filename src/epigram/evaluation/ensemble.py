@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, Ints
+from epigram.evaluation.label_probabilities import LabelProbabilities, Probabilities, chosen, join
 from epigram.evaluation.settings import EnsembleSettings
-from epigram.evaluation.temperature import fit_temperature, from_logits
+from epigram.evaluation.temperature import decisive_rows, fit_temperature, from_logits
 
 CLIP = 1e-7  # smallest probability and smallest distance from 1
 
@@ -30,17 +31,30 @@ class Blend:
         """Return the ensemble's probabilities (N, C) from those of its members (M, N, C)."""
         return from_logits(_log_mean(probabilities, self.weights, multi=multi) / self.temperature, multi=multi)
 
+    def combine(self, members: Probabilities) -> Probabilities:
+        """Return the ensemble's probabilities (1, N, C) from those of its members (M, N, C)."""
+        if isinstance(members, LabelProbabilities):
+            return members.combined(lambda known: self.apply(known, multi=False))
+        return self.apply(members, multi=True)[None]
 
-def fit_blend(probabilities: Floats, gold: Bools, rounds: int, *, multi: bool) -> Blend:
-    """Return the blend for members' `probabilities` (M, N, C) of rows with the labels `gold` (N, C).
+
+def fit_blend(members: Probabilities, labels: Ints, rounds: int) -> Blend:
+    """Return the blend for members' probabilities (M, N, C) of rows with the gold `labels`, (N,) or (N, C).
 
     Without rows, the weights are equal.
     """
-    if not len(gold):
-        return Blend(np.full(len(probabilities), 1 / len(probabilities)), 1.0)
-    picked = probabilities[:, gold] if not multi else np.where(gold, probabilities, 1 - probabilities)
-    weights = select(picked.reshape(len(probabilities), -1), rounds)
-    return Blend(weights, fit_temperature(_log_mean(probabilities, weights, multi=multi), gold, multi=multi))
+    count = members.shape[0]
+    if not len(labels):
+        return Blend(np.full(count, 1 / count), 1.0)
+    some = decisive_rows(len(labels))
+    if isinstance(members, LabelProbabilities):
+        likelihoods, known = members.of_label(labels), members.rows(some).dense()
+        gold, multi = labels[some, None] == np.arange(members.classes), False
+    else:
+        likelihoods, known = np.where(labels > 0, members, 1 - members).reshape(count, -1), members[:, some]
+        gold, multi = labels[some] > 0, True
+    weights = select(likelihoods, rounds)
+    return Blend(weights, fit_temperature(_log_mean(known, weights, multi=multi), gold, multi=multi))
 
 
 def select(likelihoods: Floats, rounds: int) -> Floats:
@@ -60,25 +74,26 @@ def select(likelihoods: Floats, rounds: int) -> Floats:
     return np.asarray(kept / kept.sum())
 
 
-def cross_fit(probabilities: Floats, gold: Bools, usable: Bools, settings: EnsembleSettings, *, multi: bool) -> Floats:
-    """Return the probabilities (N, C) of each row by the blend of the usable rows (N,) of the other parts.
+def cross_fit(members: Probabilities, labels: Ints, usable: Bools, settings: EnsembleSettings) -> Probabilities:
+    """Return the probabilities (1, N, C) of each row by the blend of the usable rows (N,) of the other parts.
 
-    `probabilities` are (M, N, C). A part whose others have no usable row gets equal weights.
+    Those of the `members` are (M, N, C). A part whose others have no usable row gets equal weights.
     """
-    part, out = parts_of(gold, settings.parts, multi=multi), np.empty(gold.shape)
+    part, fitted, places = parts_of(labels, settings.parts), [], []
     for number in np.unique(part):
         held_out = part == number
         rows = ~held_out & usable
-        blend = fit_blend(probabilities[:, rows], gold[rows], settings.rounds, multi=multi)
-        out[held_out] = blend.apply(probabilities[:, held_out], multi=multi)
-    return out
+        blend = fit_blend(chosen(members, rows), labels[rows], settings.rounds)
+        fitted.append(blend.combine(chosen(members, held_out)))
+        places.append(np.flatnonzero(held_out))
+    return chosen(join(fitted, axis=1), np.argsort(np.concatenate(places)))
 
 
-def parts_of(gold: Bools, parts: int, *, multi: bool) -> Ints:
+def parts_of(labels: Ints, parts: int) -> Ints:
     """Return the part (N,) of each row: of almost equal size, and stratified by label if a row has one label."""
-    order = np.arange(len(gold)) if multi else np.argsort(gold.argmax(1), kind="stable")
-    part = np.empty(len(gold), dtype=np.int64)
-    part[order] = np.arange(len(gold)) % min(parts, len(gold))
+    order = np.arange(len(labels)) if labels.ndim == 2 else np.argsort(labels, kind="stable")
+    part = np.empty(len(labels), dtype=np.int64)
+    part[order] = np.arange(len(labels)) % min(parts, len(labels))
     return part
 
 

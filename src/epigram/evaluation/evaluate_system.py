@@ -9,10 +9,12 @@ import numpy as np
 
 from epigram.core.errors import ParameterError
 from epigram.evaluation.arrays import Floats
-from epigram.evaluation.calibration import calibrate, confidences, reliability
+from epigram.evaluation.calibration import calibrate, reliability
 from epigram.evaluation.calibration_results import Calibration
 from epigram.evaluation.coverage import coverage_curve
+from epigram.evaluation.decisions import seed_thresholds
 from epigram.evaluation.intervals import macro_f1_interval, score_interval
+from epigram.evaluation.label_probabilities import LabelProbabilities, Probabilities, of_seed
 from epigram.evaluation.metrics import class_scores, mean, per_class
 from epigram.evaluation.mistakes import most_confident_errors
 from epigram.evaluation.results import (
@@ -25,10 +27,11 @@ from epigram.evaluation.results import (
     Predictions,
     SeedMetrics,
 )
-from epigram.evaluation.scoring import SCORE, SplitPredictions, seed_thresholds
+from epigram.evaluation.scoring import SCORE, SplitPredictions
 from epigram.evaluation.settings import EvaluateSettings
 from epigram.evaluation.slices import slices
 from epigram.evaluation.splits import ScoredSplit, Split, SystemOutput, Target, score_split
+from epigram.evaluation.stored_probabilities import SplitName, fields_of
 from epigram.evaluation.token_metrics import sentence_f1, token_metrics
 
 
@@ -63,33 +66,41 @@ def evaluate_system(
     )
     calibration = _calibrations(on_test.texts, temperatures or [1.0] * len(seeds), settings.bins)
     per_seed = _per_seed(seeds, costs, alone or [[] for _ in seeds], thresholds, on_dev, on_test, calibration)
-    fields = {**_prediction_fields("dev", dev, dev_output), **_prediction_fields("test", test, test_output)}
+    fields = {
+        **_prediction_fields("dev", on_dev, dev_output),
+        **_prediction_fields("test", on_test, test_output),
+    }
     return Evaluation(
         metrics=_metrics(name, target, on_dev, on_test, per_seed, settings, decision),
         predictions=Predictions(**fields, test_in_train=test.in_train),
     )
 
 
-def _check_probabilities(name: str, seeds: Sequence[int], probabilities: Floats, shape: tuple[int, int, int]) -> None:
+def _check_probabilities(
+    name: str, seeds: Sequence[int], probabilities: Probabilities, shape: tuple[int, int, int]
+) -> None:
     if probabilities.shape != shape:
         raise ValueError(f"{name}: probabilities are {probabilities.shape}, not {shape}")
-    for seed, values in zip(seeds, probabilities, strict=True):
-        if not np.isfinite(values).all():
+    for number, seed in enumerate(seeds):
+        known = of_seed(probabilities, number)
+        numbers = (known.values, known.rest) if isinstance(known, LabelProbabilities) else (known,)
+        if not all(np.isfinite(each).all() for each in numbers):
             raise ParameterError(
                 f"systems.{name}: seed {seed} predicts NaN or infinite values because its training diverged; "
                 f"lower its learning rate"
             )
 
 
-def _prediction_fields(split: str, truth: Split, output: SystemOutput) -> dict[str, Any]:
+def _prediction_fields(split: SplitName, scored: ScoredSplit, output: SystemOutput) -> dict[str, Any]:
     """Return the fields of `Predictions` for one split."""
-    probabilities = np.ascontiguousarray(output.probabilities, dtype=np.float32)
-    known: dict[str, Any] = {"labels": truth.labels, "rows": truth.rows, "probabilities": probabilities}
+    truth = scored.truth
+    known: dict[str, Any] = {"labels": truth.labels, "rows": truth.rows}
     if truth.words is not None:
         gold = truth.words.labels
         words = {"labels": gold.values, "offsets": gold.offsets, "predictions": output.words}
         known |= {f"word_{name}": array for name, array in words.items()}
-    return {f"{split}_{name}": array for name, array in known.items()}
+    named = {f"{split}_{name}": array for name, array in known.items()}
+    return named | fields_of(split, scored.texts.probabilities)
 
 
 def _per_seed(
@@ -118,8 +129,7 @@ def _per_seed(
 
 
 def _calibrations(test: SplitPredictions, temperatures: Sequence[float], bins: int) -> list[Calibration]:
-    pairs = zip(test.probabilities, temperatures, strict=True)
-    return [calibrate(test.task, seed, test.gold, temperature, bins) for seed, temperature in pairs]
+    return [calibrate(test.seed(n), temperature, bins) for n, temperature in enumerate(temperatures)]
 
 
 def _metrics(
@@ -146,9 +156,9 @@ def _metrics(
         test_score=score_interval(test.ranked, **intervals),
         test_macro_f1=macro_f1_interval(texts, **intervals),
         classes=_classes(target.labels, texts),
-        confusion=texts.confusion().sum(0).tolist() if target.task == "single" else [],
+        confusion=texts.confusion(),
         calibration=mean([seed.calibration for seed in seeds]),
-        reliability=reliability(*confidences(target.task, texts.probabilities, texts.gold), settings.bins),
+        reliability=reliability(*texts.confidences(), settings.bins),
         slices=slices(test.ranked, truth.texts, truth.in_train, **intervals),
         mistakes=most_confident_errors(texts, target.labels, truth.rows, truth.texts, settings.surest_errors),
         tokens=token_metrics(test, seeds, **intervals),
@@ -159,5 +169,5 @@ def _metrics(
 
 
 def _classes(labels: Sequence[str], test: SplitPredictions) -> list[ClassScores]:
-    support = test.gold.sum(0)
-    return class_scores(labels, per_class((test.predicted & test.gold).sum(1), test.predicted.sum(1), support), support)
+    counts = test.counts()
+    return class_scores(labels, per_class(counts.hits, counts.predicted, counts.support), counts.support)

@@ -13,11 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epigram.evaluation.arrays import Floats, Ints, ratio
+from epigram.evaluation.distinct import distinct_rows
+from epigram.evaluation.label_probabilities import TOP
 from epigram.evaluation.metrics import macro_f1, per_class
 from epigram.evaluation.results import Interval
 from epigram.evaluation.scoring import RowScores, SplitPredictions
 
 CHUNK = 4_000_000  # counts in memory at once: 32 MB
+RARE = 4  # rows of which a distinct row has fewer are drawn one by one
 
 
 def bootstrap(rows: NDArray[Any], statistic: Callable[[Floats], Floats], resamples: int, seed: int = 0) -> Floats:
@@ -25,26 +28,54 @@ def bootstrap(rows: NDArray[Any], statistic: Callable[[Floats], Floats], resampl
 
     `statistic` maps the column sums (r, F) of r resamples to (r, ...).
     """
-    distinct, counts = np.unique(rows, axis=0, return_counts=True)
-    return _bootstrap_distinct(distinct.astype(float), counts, statistic, resamples, seed)
+    first, counts = distinct_rows(rows.T)
+    return _bootstrap_distinct(rows[first].astype(float), counts, statistic, resamples, seed)
 
 
 def _bootstrap_distinct(
-    values: Any, counts: Ints, statistic: Callable[[Floats], Floats], resamples: int, seed: int = 0
+    values: Any,
+    counts: Ints,
+    statistic: Callable[[Floats], Floats],
+    resamples: int,
+    seed: int = 0,
+    *,
+    mostly_rare: bool = False,
 ) -> Floats:
     """Return `statistic` of resamples of rows, of which the distinct `values` (U, F) occur `counts` (U,) times.
 
-    `values` may be sparse.
+    `values` may be sparse. `mostly_rare`: most of the distinct rows occur only a few times.
     """
-    generator = np.random.default_rng(seed)
+    generator, draw = np.random.default_rng(seed), draw_rare if mostly_rare else draw_counts
     step = max(1, CHUNK // len(counts))
     sizes = [min(step, resamples - start) for start in range(0, resamples, step)]
+    draws = (draw(counts, size, generator) for size in sizes)
+    return np.concatenate([statistic(each.astype(float, copy=False) @ values) for each in draws])
+
+
+def draw_counts(counts: Ints, size: int, generator: np.random.Generator) -> Ints:
+    """Return how often each distinct row occurs in `size` resamples, (size, U), by multinomial draws."""
     rows = int(counts.sum())
-    draws = (generator.multinomial(rows, counts / rows, size=size) for size in sizes)
-    return np.concatenate([statistic(draw.astype(float) @ values) for draw in draws])
+    return generator.multinomial(rows, counts / rows, size=size)
 
 
-def score_columns(row_scores: RowScores) -> Floats:
+def draw_rare(counts: Ints, size: int, generator: np.random.Generator) -> Floats:
+    """Return what `draw_counts` returns, with the same distribution, faster if most distinct rows are rare.
+
+    A number of a multinomial draw costs more than a few single rows. So the rare distinct rows are one number of it,
+    and so many rows are drawn among them one by one.
+    """
+    rare = counts < RARE
+    rows = np.repeat(np.flatnonzero(rare), counts[rare])
+    drawn = draw_counts(np.append(counts[~rare], len(rows)), size, generator)
+    out = np.zeros((size, len(counts)))
+    out[:, ~rare] = drawn[:, :-1]
+    for place, number in enumerate(drawn[:, -1].tolist()):
+        chosen = rows[generator.integers(max(1, len(rows)), size=number, dtype=np.int32)]
+        out[place] += np.bincount(chosen, minlength=len(counts))
+    return out
+
+
+def score_columns(row_scores: RowScores) -> NDArray[Any]:
     """Return columns (N, 2K); `seed_scores` turns their sums into every seed's score."""
     return np.concatenate([row_scores.gained, row_scores.possible]).T
 
@@ -63,47 +94,18 @@ def score_interval(row_scores: RowScores, *, resamples: int, confidence: float) 
 
 def macro_f1_interval(predictions: SplitPredictions, *, resamples: int, confidence: float) -> Interval:
     """Return macro-F1 averaged over the seeds, with its interval."""
-    seeds, _, classes = predictions.predicted.shape
-    multi = predictions.task == "multi"
-    values, counts = _distinct_labels(predictions) if multi else _distinct_classes(predictions)
+    seeds, multi = len(predictions.predicted), predictions.task == "multi"
+    values, counts = predictions.distinct_rows()
+    classes = values.shape[1] // (1 + 2 * seeds)
 
     def statistic(sums: Floats) -> Floats:
         support, rest = sums[:, None, :classes], sums[:, classes:].reshape(len(sums), 2, seeds, classes)
         return np.asarray(macro_f1(per_class(rest[:, 1], rest[:, 0], support), multi=multi).mean(1))
 
     value = statistic(np.asarray(counts.astype(float) @ values)[None])
-    draws = _bootstrap_distinct(values, counts, statistic, resamples)
+    rare = not multi and classes > TOP  # pairs of gold and predicted label
+    draws = _bootstrap_distinct(values, counts, statistic, resamples, mostly_rare=rare)
     return percentile(float(value[0]), draws, confidence)
-
-
-def _distinct_labels(predictions: SplitPredictions) -> tuple[Floats, Ints]:
-    """Return the distinct rows of gold labels, predicted labels and hits (U, C + 2KC), and their counts (U,)."""
-    gold, predicted = predictions.gold, predictions.predicted
-    count = predicted.shape[1]
-    hits = (predicted & gold).transpose(1, 0, 2).reshape(count, -1)
-    columns = np.concatenate([gold, predicted.transpose(1, 0, 2).reshape(count, -1), hits], axis=1)
-    distinct, counts = np.unique(columns, axis=0, return_counts=True)
-    return distinct.astype(float), counts
-
-
-def _distinct_classes(predictions: SplitPredictions) -> tuple[Any, Ints]:
-    """Return what `_distinct_labels` returns for rows of one label, in the same order, as a sparse matrix.
-
-    A row has at most 1 + 2K columns, so that the cost does not grow with the number of classes.
-    """
-    from scipy.sparse import csr_matrix
-
-    seeds, _, classes = predictions.predicted.shape
-    labels = np.stack([predictions.gold.argmax(-1), *predictions.predicted.argmax(-1)], axis=1)
-    distinct, counts = np.unique(-labels, axis=0, return_counts=True)
-    gold, predicted = -distinct[:, :1], -distinct[:, 1:]
-    start = classes * (1 + np.arange(seeds))
-    columns = np.concatenate([gold, start + predicted, start + classes * seeds + predicted], axis=1)
-    hit = predicted == gold
-    present = np.concatenate([np.ones_like(gold, np.bool_), np.ones_like(hit), hit], axis=1)
-    rows = np.broadcast_to(np.arange(len(distinct))[:, None], columns.shape)
-    shape = (len(distinct), classes * (1 + 2 * seeds))
-    return csr_matrix((np.ones(present.sum()), (rows[present], columns[present])), shape=shape), counts
 
 
 def percentile(value: float, draws: Floats, confidence: float) -> Interval:

@@ -16,6 +16,15 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class LabelCounts:
+    """Rows of every label: correctly predicted and predicted, (C,) or (K, C), and with the gold label, (C,)."""
+
+    hits: Ints
+    predicted: Ints
+    support: Ints
+
+
+@dataclass(frozen=True)
 class PerClass:
     """Scores of every label, each (..., C); `seen` is false for a label that is neither in gold nor predicted."""
 
@@ -64,17 +73,21 @@ def confusion(labels: Ints, predictions: Ints, classes: int) -> Ints:
     return np.bincount(labels * classes + predictions, minlength=classes * classes).reshape(classes, classes)
 
 
-def scores(matrix: Ints) -> Scores:
-    """Return the scores of a confusion matrix (C, C)."""
-    hits, predicted, support = np.diagonal(matrix), matrix.sum(0), matrix.sum(1)
-    accuracy = float(ratio(hits.sum(), support.sum()))
-    return averaged(hits, predicted, support, multi=False, accuracy=accuracy, hamming_loss=1.0 - accuracy)
+def label_counts(labels: Ints, predictions: Ints, classes: int) -> LabelCounts:
+    """Return the counts of every label (C,) from gold labels and predicted ones, (N,) each."""
+    hits = labels[predictions == labels]
+    return LabelCounts(*(np.bincount(each, minlength=classes) for each in (hits, predictions, labels)))
 
 
-def averaged(
-    hits: Ints, predicted: Ints, support: Ints, *, multi: bool, accuracy: float, hamming_loss: float
-) -> Scores:
+def scores(counts: LabelCounts) -> Scores:
+    """Return the scores of texts with one label each, from the counts of every label (C,)."""
+    accuracy = float(ratio(counts.hits.sum(), counts.support.sum()))
+    return averaged(counts, multi=False, accuracy=accuracy, hamming_loss=1.0 - accuracy)
+
+
+def averaged(counts: LabelCounts, *, multi: bool, accuracy: float, hamming_loss: float) -> Scores:
     """Return the averages over labels from their counts (C,), with the given accuracy and Hamming loss."""
+    hits, predicted, support = counts.hits, counts.predicted, counts.support
     classes = per_class(hits, predicted, support)
     return Scores(
         accuracy=accuracy,
@@ -90,9 +103,7 @@ def averaged(
 def multi_label_scores(gold: Bools, predicted: Bools) -> Scores:
     """Return the scores of two (N, C) indicator arrays."""
     return averaged(
-        (gold & predicted).sum(0),
-        predicted.sum(0),
-        gold.sum(0),
+        LabelCounts((gold & predicted).sum(0), predicted.sum(0), gold.sum(0)),
         multi=True,
         accuracy=float((gold == predicted).all(1).mean()),
         hamming_loss=float((gold != predicted).mean()),

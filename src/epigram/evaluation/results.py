@@ -180,6 +180,8 @@ class Metrics:
 
     `tokens` is None if the system labels no words. `sentence_f1` exists if the corpus labels words and each text has
     one label: it is the micro-F1 of the text labels other than `plain`, the label of texts without a marked word.
+    `confusion` has a row for each gold label and a column for each predicted one; of more than 20 labels it has cells
+    [gold, predicted, rows] instead (see `evaluation.confusion`), and for multi-label it is empty.
     """
 
     system: str
@@ -194,7 +196,7 @@ class Metrics:
     test_score: Interval
     test_macro_f1: Interval
     classes: list[ClassScores]
-    confusion: list[list[int]]  # rows: gold, columns: predicted; summed over the seeds; empty for multi-label
+    confusion: list[list[int]]  # summed over the seeds; see below
     calibration: Calibration
     reliability: list[Bin]
     slices: list[Slice]
@@ -210,13 +212,16 @@ class Metrics:
 class Predictions:
     """Probabilities of every seed and the gold labels; labels are (N,) class numbers or (N, C) indicators.
 
+    If a text has one of more than 20 labels, `*_probabilities` are those of its 20 most probable labels,
+    `*_top_labels`, and those of the other labels sum to `*_rest`.
+
     If the corpus has token labels, `*_word_labels` are the label numbers of all words (0 is the default label), and row
     n has the words from `*_word_offsets[n]` to `*_word_offsets[n + 1]`. `*_word_predictions` are None if the system
     labels no words.
     """
 
-    dev_probabilities: Floats  # (K, N_dev, C)
-    test_probabilities: Floats  # (K, N_test, C)
+    dev_probabilities: Floats  # (K, N_dev, C) or (K, N_dev, 20)
+    test_probabilities: Floats  # (K, N_test, C) or (K, N_test, 20)
     dev_labels: Ints
     test_labels: Ints
     dev_rows: Ints  # (N_dev,)
@@ -228,6 +233,10 @@ class Predictions:
     test_word_labels: Ints | None = None
     test_word_offsets: Ints | None = None
     test_word_predictions: Ints | None = None
+    dev_top_labels: Ints | None = None  # (K, N_dev, 20)
+    dev_rest: Floats | None = None  # (K, N_dev)
+    test_top_labels: Ints | None = None
+    test_rest: Floats | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,9 +259,14 @@ def write_files(folder: Path, evaluation: Evaluation) -> None:
     write_arrays(folder / "predictions.safetensors", _present(evaluation.predictions))
 
 
+def read_metrics(folder: Path) -> Metrics:
+    """Read the metrics of an evaluation. Raises InputMissingError or DataError, which name the file."""
+    return read_record(Metrics, folder / "metrics.json")
+
+
 def read_evaluation(folder: Path) -> Evaluation:
     """Read an evaluation that `write` wrote. Raises InputMissingError or DataError, which name the file."""
-    metrics = read_record(Metrics, folder / "metrics.json")
+    metrics = read_metrics(folder)
     path = folder / "predictions.safetensors"
     arrays = read_arrays(path)
     missing = {each.name for each in fields(Predictions) if each.default is MISSING} - arrays.keys()

@@ -1,15 +1,18 @@
-"""Predicted labels from probabilities, and what each row adds to the score that ranks the systems."""
+"""Predicted labels of a split, and what each row adds to the score that ranks the systems."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
-import numpy as np
+from numpy.typing import NDArray
 
-from epigram.evaluation import metrics
 from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
-from epigram.evaluation.results import Decision, ScoreName, Scores, Task
-from epigram.evaluation.thresholds import tuned_thresholds
+from epigram.evaluation.label_probabilities import Probabilities
+from epigram.evaluation.metrics import LabelCounts
+from epigram.evaluation.results import ScoreName, Scores, Task
 
 SCORE: dict[Task, ScoreName] = {"single": "accuracy", "multi": "micro_f1"}
 
@@ -21,8 +24,8 @@ class RowScores:
     Accuracy: a correct row gains 1 of 1. Micro-F1: a row gains 2·TP of 2·TP + FP + FN.
     """
 
-    gained: Floats
-    possible: Floats
+    gained: NDArray[Any]
+    possible: NDArray[Any]
 
     def scores(self) -> Floats:
         """Return the score of every seed, (K,)."""
@@ -33,67 +36,61 @@ class RowScores:
         return RowScores(self.gained[:, chosen], self.possible[:, chosen])
 
 
-@dataclass(frozen=True)
-class SplitPredictions:
-    """Probabilities and predicted labels (K, N, C) of one split, with its gold labels (N, C)."""
+class SplitPredictions(ABC):
+    """Predictions of K seeds for the N rows of one split, with the gold labels."""
 
-    task: Task
-    probabilities: Floats
-    predicted: Bools
-    gold: Bools
+    task: ClassVar[Task]
+    gold: NDArray[Any]  # (N,) class numbers or (N, C)
+    predicted: NDArray[Any]  # (K, N) class numbers or (K, N, C)
+    probabilities: Probabilities  # (K, N, C)
 
+    @abstractmethod
+    def seed(self, number: int) -> SplitPredictions:
+        """Return only the predictions of the seed at place `number` (K = 1)."""
+
+    @abstractmethod
+    def mean(self) -> SplitPredictions:
+        """Combine the seeds (K = 1)."""
+
+    @abstractmethod
+    def at_temperature(self, temperature: float) -> SplitPredictions:
+        """Return the predictions with the probabilities after dividing their logits by the temperature."""
+
+    @abstractmethod
     def row_scores(self) -> RowScores:
         """Return what each row adds to the score."""
-        hits = (self.gold & self.predicted).sum(-1).astype(float)
-        if self.task == "single":
-            return RowScores(hits, np.ones_like(hits))
-        return RowScores(2 * hits, (self.predicted.sum(-1) + self.gold.sum(-1)).astype(float))
 
-    def without_label(self, label: int) -> SplitPredictions:
-        """Return the predictions without the class `label`, as a multi-label task."""
-        others = np.arange(self.gold.shape[1]) != label
-        return SplitPredictions(
-            "multi", self.probabilities[..., others], self.predicted[..., others], self.gold[:, others]
-        )
+    @abstractmethod
+    def counts(self) -> LabelCounts:
+        """Return the counts of every label."""
 
-    def confusion(self) -> Ints:
-        """Return confusion matrices (K, C, C) of single-label predictions: rows are gold, columns predicted."""
-        gold, predicted = self.gold.argmax(-1), self.predicted.argmax(-1)
-        return np.stack([metrics.confusion(gold, seed, self.gold.shape[1]) for seed in predicted])
-
+    @abstractmethod
     def scores(self) -> list[Scores]:
         """Return the scores of every seed."""
-        if self.task == "single":
-            return [metrics.scores(matrix) for matrix in self.confusion()]
-        return [metrics.multi_label_scores(self.gold, seed) for seed in self.predicted]
 
-    def mean(self) -> SplitPredictions:
-        """Combine the seeds (K = 1): mean probabilities and the most likely label; multi-label: majority vote."""
-        votes = self.predicted.mean(0, keepdims=True)
-        probabilities = self.probabilities.mean(0, keepdims=True)
-        predicted = votes > 0.5 if self.task == "multi" else _most_likely(probabilities)
-        return SplitPredictions(self.task, probabilities, predicted, self.gold)
+    @abstractmethod
+    def confusion(self) -> list[list[int]]:
+        """Return the confusion matrix as `Metrics` has it."""
 
+    @abstractmethod
+    def confidences(self) -> tuple[Floats, Bools]:
+        """Return confidence and outcome of every prediction of all seeds, (M,) each."""
 
-def seed_thresholds(task: Task, dev_labels: Ints, dev_probabilities: Floats, decision: Decision) -> Floats:
-    """Return thresholds (K, C) tuned on the development set; (K, 0) for single-label, which needs none.
+    @abstractmethod
+    def brier(self) -> float:
+        """Return the Brier score, the mean squared error of the probabilities, over all seeds."""
 
-    If a decoder decides, they are 0.5: only the labels that it chose have a higher probability.
-    """
-    if task == "single":
-        return np.zeros((len(dev_probabilities), 0))
-    if decision == "decoder":
-        return np.full((len(dev_probabilities), dev_labels.shape[1]), 0.5)
-    return np.stack([tuned_thresholds(dev_labels.astype(bool), seed) for seed in dev_probabilities])
+    @abstractmethod
+    def errors(self) -> Floats:
+        """Return the probability (N,) of the most confident wrong decision of the first seed; -1 if a row has none."""
 
+    @abstractmethod
+    def named(self, labels: Sequence[str], row: int) -> tuple[list[str], list[str]]:
+        """Return the names of the gold labels of a row, and those that the first seed predicts."""
 
-def predict_labels(task: Task, labels: Ints, probabilities: Floats, thresholds: Floats) -> SplitPredictions:
-    """Predict the most likely label, or each label above its threshold (K, C); labels are (N,) or (N, C) of 0 and 1."""
-    if task == "multi":
-        return SplitPredictions(task, probabilities, probabilities > thresholds[:, None], labels.astype(bool))
-    gold = np.arange(probabilities.shape[-1]) == labels[:, None]
-    return SplitPredictions(task, probabilities, _most_likely(probabilities), gold)
+    @abstractmethod
+    def distinct_rows(self) -> tuple[Any, Ints]:
+        """Return the distinct rows of gold labels, predicted labels and hits (U, C + 2KC), and their counts (U,).
 
-
-def _most_likely(probabilities: Floats) -> Bools:
-    return np.asarray(np.arange(probabilities.shape[-1]) == probabilities.argmax(-1)[..., None])
+        The rows are indicators, and may be a sparse matrix.
+        """

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from epigram.evaluation.arrays import Bools, Floats, Ints
+from epigram.evaluation.decisions import predict_labels
+from epigram.evaluation.label_probabilities import Probabilities
 from epigram.evaluation.results import Task, TokenScores
-from epigram.evaluation.scoring import RowScores, SplitPredictions, predict_labels
+from epigram.evaluation.scoring import RowScores, SplitPredictions
 from epigram.evaluation.tokens import LabelledWords
 from epigram.evaluation.word_predictions import Words
 
@@ -41,7 +43,7 @@ class Split:
 class SystemOutput:
     """Predictions of a system: probabilities (K, N, C) and, if it labels words, their label numbers (K, T)."""
 
-    probabilities: Floats
+    probabilities: Probabilities
     words: Ints | None = None
 
 

@@ -20,8 +20,8 @@ def fit_temperature(logits: NDArray[np.floating[Any]], gold: NDArray[np.bool_], 
     would make every prediction certain. The cross-entropy is convex in 1 / T, so it has a single minimum. T is 1 if no
     other value is better. Of many rows, MAX_ROWS decide.
     """
-    step = -(-len(logits) // MAX_ROWS) or 1
-    logits, gold = logits[::step], gold[::step]
+    decisive = decisive_rows(len(logits))
+    logits, gold = logits[decisive], gold[decisive]
     if not np.isfinite(logits).all() or (not multi and logits.shape[1] == 1):
         return 1.0
     logits = logits.astype(float)
@@ -39,6 +39,11 @@ def fit_temperature(logits: NDArray[np.floating[Any]], gold: NDArray[np.bool_], 
         low, high = (low, right) if loss(left) <= loss(right) else (left, high)
     best = (low + high) / 2
     return float(np.exp(best)) if loss(best) < loss(0.0) else 1.0
+
+
+def decisive_rows(rows: int) -> slice:
+    """Return the rows, of so many, that decide the temperature."""
+    return slice(None, None, -(-rows // MAX_ROWS) or 1)
 
 
 def from_logits(logits: NDArray[np.floating[Any]], *, multi: bool) -> NDArray[np.floating[Any]]:

@@ -11,6 +11,7 @@ from epigram.evaluation.examples import examples
 from epigram.evaluation.intervals import score_interval
 from epigram.evaluation.metrics import class_scores, confusion, mean, per_class
 from epigram.evaluation.results import ClassScores, SeedMetrics, TokenMetrics
+from epigram.evaluation.single_label import SingleLabelPredictions
 from epigram.evaluation.splits import ScoredSplit, Target
 from epigram.evaluation.tokens import LabelledWords
 
@@ -37,9 +38,9 @@ def sentence_f1(target: Target, test: ScoredSplit, **intervals: Any) -> dict[str
 
     This is F1* of Pislar and Rei, 2020, Table 1. Empty if the corpus has no token labels or is multi-label.
     """
-    if test.truth.words is None or target.task == "multi":
+    if test.truth.words is None or not isinstance(test.texts, SingleLabelPredictions):
         return {}
-    interval = score_interval(test.texts.without_label(target.plain).row_scores(), **intervals)
+    interval = score_interval(test.texts.row_scores_without(target.plain), **intervals)
     return {"sentence_f1": interval, "plain": target.labels[target.plain]}
 
 

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from epigram.core.ragged import Ragged
 from epigram.evaluation.arrays import Ints
+from epigram.evaluation.label_probabilities import TOP, join
 from epigram.evaluation.results import ClassifierAccuracy, Cost, Decision
 from epigram.evaluation.splits import SystemOutput
 from epigram.evaluation.word_predictions import Words, word_predictions
 from epigram.inference.dataset_batches import batches_of, default_device
+from epigram.inference.top_labels import TopPredicted, predict_top
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier, count_parameters, decodes, temperature_of
 from epigram.models.complexity import batch_macs, flops, milliseconds
@@ -39,8 +41,8 @@ class Measurement:
     `temperature` is the one that the model divides its logits by.
     """
 
-    dev: Predicted
-    test: Predicted
+    dev: Predicted | TopPredicted
+    test: Predicted | TopPredicted
     alone: list[ClassifierAccuracy]
     plain: int
     decision: Decision
@@ -70,11 +72,11 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measurement:
         batch_macs=batch_macs(model, dev.median_length, saved.frame),
     )
     model = model.to(device) if precision == "fp32" else prepare_for_inference(model.to(device))
-    predicted = {"test": predict(model, test, precision=precision)}
+    predicted = {"test": _predict(model, test, view, precision)}
     if view.folds:
-        predicted["dev"] = Predicted(read_out_of_fold(folder), None, predicted["test"].multi)
+        predicted["dev"] = Predicted(read_out_of_fold(folder), None, view.task == "multi")
     else:
-        predicted["dev"] = predict(model, dev, precision=precision)
+        predicted["dev"] = _predict(model, dev, view, precision)
     return Measurement(
         dev=predicted["dev"],
         test=predicted["test"],
@@ -87,7 +89,15 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measurement:
     )
 
 
-def _classifier_accuracies(model: Any, predicted: Mapping[str, Predicted], view: View) -> list[ClassifierAccuracy]:
+def _predict(model: Any, texts: TextBatches, view: View, precision: Precision) -> Predicted | TopPredicted:
+    """Predict the labels of texts; of one label out of many, only the most probable ones are kept."""
+    many = view.task != "multi" and not view.token_labels and len(view.labels) > TOP
+    return predict_top(model, texts, precision=precision) if many else predict(model, texts, precision=precision)
+
+
+def _classifier_accuracies(
+    model: Any, predicted: Mapping[str, Predicted | TopPredicted], view: View
+) -> list[ClassifierAccuracy]:
     names = model.head.part_names if isinstance(model, Classifier) else ()  # a linear SVM has no separate head
     if not names or view.folds:
         return []
@@ -98,17 +108,22 @@ def _classifier_accuracies(model: Any, predicted: Mapping[str, Predicted], view:
     ]
 
 
-def combine_seeds(seeds: Sequence[Predicted], part: Split, truth: Words | None) -> SystemOutput:
+def combine_seeds(seeds: Sequence[Predicted | TopPredicted], part: Split, truth: Words | None) -> SystemOutput:
     """Combine the predictions of all seeds for a split, with token labels if corpus and system have them."""
     words = [_words(seed, part, truth) for seed in seeds]
     labelled = [each for each in words if each is not None]
-    return SystemOutput(
-        probabilities=np.stack([seed.probabilities for seed in seeds]), words=np.stack(labelled) if labelled else None
-    )
+    known = [seed.probabilities if isinstance(seed, TopPredicted) else seed.probabilities[None] for seed in seeds]
+    return SystemOutput(probabilities=join(known, axis=0), words=np.stack(labelled) if labelled else None)
 
 
-def _words(predicted: Predicted, part: Split, truth: Words | None) -> Ints | None:
-    if truth is None or predicted.tokens is None or predicted.counts is None or part.words is None:
+def _words(predicted: Predicted | TopPredicted, part: Split, truth: Words | None) -> Ints | None:
+    if (
+        truth is None
+        or isinstance(predicted, TopPredicted)
+        or predicted.tokens is None
+        or predicted.counts is None
+        or part.words is None
+    ):
         return None
     return word_predictions(
         Ragged.from_lengths(predicted.tokens, predicted.counts), part.ids.with_values(part.words), truth.labels.lengths

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +15,7 @@ from epigram.core.errors import ParameterError
 from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.precision import Precision, matmul_precision
+from epigram.nn.layers.types import Prediction
 
 BATCH_LIMITS = 64, 4_096  # maximum texts and tokens per batch, which fit a CPU's cache
 GPU_BATCH_LIMITS = 256, 32_768
@@ -146,22 +148,17 @@ def score_name(scored: ScoredLabels, *, multi: bool) -> str:
     return "token F1" if scored == "token" else f"mean of token F1 and {texts}"
 
 
-@torch.inference_mode()
 def predict(model: nn.Module, texts: TextBatches, *, precision: Precision = "auto") -> Predicted:
     """Run `model` over `texts`, longest first, and return the predictions in the order of the texts."""
-    if model.training:
-        model.eval()
     rows, logits, parts, tokens = [], [], [], []
-    with matmul_precision(precision, texts.device):  # around all batches, so that weights are converted once
-        for batch in texts.in_order(*batch_limits(texts.device)):
-            prediction = model(texts.gather(batch))
-            rows.append(batch)
-            logits.append(prediction.logits.float().cpu().numpy())
-            if prediction.parts is not None:
-                parts.append(prediction.parts.float().cpu().numpy())
-            if prediction.tokens is not None:
-                own = prediction.tokens[texts.own_tokens(batch, prediction.tokens.shape)]
-                tokens.append(own.float().softmax(-1).cpu().numpy())
+    for batch, prediction in predict_batches(model, texts, precision=precision):
+        rows.append(batch)
+        logits.append(prediction.logits.float().cpu().numpy())
+        if prediction.parts is not None:
+            parts.append(prediction.parts.float().cpu().numpy())
+        if prediction.tokens is not None:
+            own = prediction.tokens[texts.own_tokens(batch, prediction.tokens.shape)]
+            tokens.append(own.float().softmax(-1).cpu().numpy())
     order, counts = np.concatenate(rows), texts.counts.cpu().numpy()
     return Predicted(
         _restore_order(logits, order, 0),
@@ -170,6 +167,18 @@ def predict(model: nn.Module, texts: TextBatches, *, precision: Precision = "aut
         _restore_order(tokens, token_order(order, counts), 0) if tokens else None,
         counts,
     )
+
+
+@torch.inference_mode()
+def predict_batches(
+    model: nn.Module, texts: TextBatches, *, precision: Precision = "auto"
+) -> Iterator[tuple[NDArray[np.int64], Prediction]]:
+    """Run `model` over `texts`, longest first, and yield the numbers of the texts of each batch and its predictions."""
+    if model.training:
+        model.eval()
+    with matmul_precision(precision, texts.device):  # around all batches, so that weights are converted once
+        for batch in texts.in_order(*batch_limits(texts.device)):
+            yield batch, model(texts.gather(batch))
 
 
 def gold_labels(texts: TextBatches) -> NDArray[np.integer]:

@@ -73,7 +73,7 @@ def _changes(
     challenger: SplitPredictions, champion: SplitPredictions, labels: Sequence[str]
 ) -> tuple[ClassChange, ...]:
     """Return the change of every class that occurs in the development set."""
-    rows, after, before = champion.gold.sum(0), _f1(challenger), _f1(champion)
+    rows, after, before = champion.counts().support, _f1(challenger), _f1(champion)
     return tuple(
         ClassChange(label=labels[c], rows=int(rows[c]), champion=float(before[c]), challenger=float(after[c]))
         for c in np.flatnonzero(rows).tolist()
@@ -81,5 +81,5 @@ def _changes(
 
 
 def _f1(predictions: SplitPredictions) -> Floats:
-    predicted, gold = predictions.predicted[0], predictions.gold
-    return per_class((predicted & gold).sum(0), predicted.sum(0), gold.sum(0)).f1
+    counts = predictions.counts()
+    return per_class(counts.hits[0], counts.predicted[0], counts.support).f1

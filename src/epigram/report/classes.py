@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from epigram.core.label_limits import MAX_CLASSES, most_frequent
+from epigram.evaluation.confusion import cells
 from epigram.evaluation.results import ClassScores
 
 MAX_PAIRS = 20  # most confused pairs of labels
@@ -49,24 +50,28 @@ def label_table(classes: Sequence[ClassScores], thresholds: Sequence[str] = ()) 
     return LabelTable([(classes[c], thresholds[c] if thresholds else "") for c in shown], len(classes))
 
 
-def confusion(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> Confusion:
-    """Return the shown part of a confusion matrix (C, C)."""
-    rows = [sum(counts) for counts in matrix]
-    shown = most_frequent(rows)
-    counts = [[matrix[gold][predicted] for predicted in shown] for gold in shown]
-    shares = [[count / max(rows[gold], 1) for count in line] for gold, line in zip(shown, counts, strict=True)]
-    return Confusion([labels[c] for c in shown], counts, shares, len(labels))
+def confusion(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> Confusion:
+    """Return the shown part of a confusion matrix, `counts` as `Metrics` has them."""
+    gold, predicted, rows = cells(counts, len(labels)).T
+    support = np.bincount(gold, rows, len(labels)).astype(int)
+    shown = most_frequent(support.tolist())
+    place = np.full(len(labels), -1)
+    place[shown] = np.arange(len(shown))
+    part = (place[gold] >= 0) & (place[predicted] >= 0)
+    matrix = np.zeros((len(shown), len(shown)), int)
+    matrix[place[gold[part]], place[predicted[part]]] = rows[part]
+    shares = matrix / np.maximum(support[shown], 1)[:, None]
+    return Confusion([labels[c] for c in shown], matrix.tolist(), shares.tolist(), len(labels))
 
 
-def confused_pairs(labels: Sequence[str], matrix: Sequence[Sequence[int]]) -> list[ConfusedPair]:
-    """Return the most confused pairs of all labels if the report does not show the whole matrix (C, C), else none.
+def confused_pairs(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> list[ConfusedPair]:
+    """Return the most confused pairs of all labels if the report does not show the whole matrix, else none.
 
     Pairs with equally many rows are in the order of the corpus: by gold label, then by predicted label.
     """
     if len(labels) <= MAX_CLASSES:
         return []
-    wrong = np.array(matrix)
-    np.fill_diagonal(wrong, 0)
-    order = np.argsort(-wrong, axis=None, kind="stable")[:MAX_PAIRS]
-    found = ((*divmod(place, len(labels)), int(wrong.flat[place])) for place in order.tolist())
-    return [ConfusedPair(labels[gold], labels[predicted], rows) for gold, predicted, rows in found if rows]
+    known = cells(counts, len(labels))
+    wrong = known[known[:, 0] != known[:, 1]]
+    order = np.lexsort((wrong[:, 1], wrong[:, 0], -wrong[:, 2]))[:MAX_PAIRS]
+    return [ConfusedPair(labels[gold], labels[predicted], rows) for gold, predicted, rows in wrong[order].tolist()]

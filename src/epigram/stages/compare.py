@@ -22,7 +22,7 @@ from epigram.core.stage_process import run_stage
 from epigram.evaluation.settings import CompareSettings
 
 if TYPE_CHECKING:
-    from epigram.evaluation.results import Evaluation, Metrics
+    from epigram.evaluation.results import Metrics
 
 PARAMS = ("systems", "students", "compare")
 DOCUMENTS = ("README.md", "history.json", "manifest.json", "out_of_fold.safetensors")  # not needed to predict
@@ -46,24 +46,25 @@ def run(names: list[str], students: list[str], settings: CompareSettings, inputs
     from epigram.evaluation.comparison import compare
     from epigram.evaluation.ensemble_record import EnsembleRecord
     from epigram.evaluation.pruning_record import PruningRecord
-    from epigram.evaluation.results import read_evaluation, read_text
+    from epigram.evaluation.results import read_evaluation, read_metrics, read_text
     from epigram.evaluation.student_record import StudentRecord
     from epigram.evaluation.summary import read_corpus, with_sizes, write_summary
     from epigram.report.columns import comparison_markdown
     from epigram.report.dvc_plots import write_plots
     from epigram.report.page import render
 
+    if not names:
+        raise ParameterError("params.yaml: systems is empty; expected at least one system")
     corpus, data_page = read_corpus(inputs.validated / "corpus.json"), read_text(inputs.validated / "report.html")
     record, quality_page = EnsembleRecord.read(inputs.ensemble), read_text(inputs.examined / "report.html")
-    evaluations = _evaluations(inputs.evaluated, names)
-    if record.members:
-        evaluations.append(read_evaluation(inputs.ensemble))
-    evaluations += [read_evaluation(inputs.evaluated_students / name) for name in students]
+    folders = [inputs.evaluated / name for name in names]
+    folders += [inputs.ensemble] if record.members else []
+    folders += [inputs.evaluated_students / name for name in students]
+    systems = {metrics.system: metrics for metrics in map(read_metrics, folders)}
     learned = {name: StudentRecord.read(inputs.students / name) for name in students}
-    models = {each.metrics.system: _model(inputs, students, each.metrics) for each in evaluations}
-    summary = compare(corpus, evaluations, settings.alpha, settings.prefer)
+    models = {name: _model(inputs, students, metrics) for name, metrics in systems.items()}
+    summary = compare(corpus, map(read_evaluation, folders), settings.alpha, settings.prefer)
     summary = with_sizes(summary, {name: _megabytes(folder) for name, folder in models.items()})
-    systems = {evaluation.metrics.system: evaluation.metrics for evaluation in evaluations}
     prunings = {name: PruningRecord.read(inputs.pruned / name) for name in systems}
     with atomic_folder(out) as temporary:
         write_summary(temporary / "summary.json", summary)
@@ -75,14 +76,6 @@ def run(names: list[str], students: list[str], settings: CompareSettings, inputs
         chosen = models[summary.chosen_system].with_name(f"seed-{summary.chosen_seed}")
         _copy_model(chosen, temporary / "chosen")
     echo(summary.verdict)
-
-
-def _evaluations(evaluated: Path, names: list[str]) -> list[Evaluation]:
-    from epigram.evaluation.results import read_evaluation
-
-    if not names:
-        raise ParameterError("params.yaml: systems is empty; expected at least one system")
-    return [read_evaluation(evaluated / name) for name in names]
 
 
 def _model(inputs: Inputs, students: list[str], metrics: Metrics) -> Path:

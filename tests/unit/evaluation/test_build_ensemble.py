@@ -9,6 +9,7 @@ import pytest
 
 from epigram.evaluation.build_ensemble import build
 from epigram.evaluation.ensemble import cross_fit
+from epigram.evaluation.label_probabilities import LabelProbabilities
 from epigram.evaluation.settings import EnsembleSettings
 from tests.support.evaluation_samples import SETTINGS, split, system
 
@@ -28,12 +29,11 @@ def test_the_rows_that_are_not_in_train_choose_and_the_worth_is_what_the_score_l
     settings = EnsembleSettings()
     found = build(systems, [dev, split(ROWS, 2, first=ROWS)], settings, SETTINGS).record
     assert {member.system for member in found.members} == {"one", "two", "three"}
-    gold = dev.labels[:, None] == np.arange(2)
 
     def score(names: list[str]) -> float:
         members = np.stack([each.predictions.dev_probabilities[0] for each in systems if each.metrics.system in names])
-        fitted = cross_fit(members, gold, ~dev.in_train, settings, multi=False)
-        return float((fitted.argmax(1) == dev.labels).mean())
+        fitted = cross_fit(LabelProbabilities.of(members), dev.labels, ~dev.in_train, settings)
+        return float((fitted.predicted[0] == dev.labels).mean())
 
     for member in found.members:
         others = [name for name in WRONG if name != member.system]

@@ -11,6 +11,9 @@ from sklearn.metrics import brier_score_loss
 
 from epigram.evaluation import calibration
 from epigram.evaluation.arrays import Bools, Floats
+from epigram.evaluation.decisions import predict_labels
+from epigram.evaluation.label_probabilities import LabelProbabilities
+from epigram.evaluation.scoring import SplitPredictions
 from epigram.evaluation.temperature import LOG_TEMPERATURE, fit_temperature
 
 single_temperature, multi_temperature = (partial(fit_temperature, multi=multi) for multi in (False, True))
@@ -26,8 +29,21 @@ def drawn(rows: int, classes: int, sharpness: float, seed: int = 0) -> tuple[Flo
     return said, np.arange(classes) == labels[:, None]
 
 
+def single(probabilities: Floats, gold: Bools) -> SplitPredictions:
+    return predict_labels("single", gold.argmax(1), probabilities[None], np.zeros((1, 0)))
+
+
+def several(probabilities: Floats, gold: Bools) -> SplitPredictions:
+    return predict_labels("multi", gold, probabilities[None], np.full((1, gold.shape[1]), 0.5))
+
+
+def at_temperature(predictions: SplitPredictions, temperature: float) -> Floats:
+    scaled = predictions.at_temperature(temperature).probabilities
+    return scaled.values[0] if isinstance(scaled, LabelProbabilities) else scaled[0]
+
+
 def ece(probabilities: Floats, gold: Bools) -> float:
-    bins = calibration.reliability(*calibration.confidences("single", probabilities, gold), bins=10)
+    bins = calibration.reliability(*single(probabilities, gold).confidences(), bins=10)
     return calibration.expected_calibration_error(bins)
 
 
@@ -53,24 +69,24 @@ def test_temperature_undoes_overconfidence():
     test, gold = drawn(4000, 4, 2.0, seed=2)
     temperature = single_temperature(np.log(dev), dev_gold)
     assert temperature == pytest.approx(2.0, rel=0.08)
-    calibrated = calibration.apply_temperature("single", test, temperature)
-    found = calibration.calibrate("single", calibrated, gold, temperature, bins=10)
+    calibrated = at_temperature(single(test, gold), temperature)
+    found = calibration.calibrate(single(calibrated, gold), temperature, bins=10)
     assert found.ece_uncalibrated == pytest.approx(ece(test, gold))
     assert found.ece_uncalibrated > 0.08
     assert found.ece == ece(calibrated, gold) < 0.03
-    assert (found.temperature, found.brier) == (temperature, calibration.brier("single", calibrated, gold))
+    assert (found.temperature, found.brier) == (temperature, single(calibrated, gold).brier())
 
 
 def test_temperature_leaves_the_prediction_alone():
-    probabilities, _ = drawn(200, 5, 1.0)
-    softer = calibration.apply_temperature("single", probabilities, 3.0)
+    probabilities, gold = drawn(200, 5, 1.0)
+    softer = at_temperature(single(probabilities, gold), 3.0)
     assert np.array_equal(softer.argmax(1), probabilities.argmax(1))
     assert softer.sum(1) == pytest.approx(np.ones(200))
 
 
 def test_probabilities_of_zero_and_one_are_borne():
     sure, gold = np.eye(3)[[0, 1, 2, 0]], np.eye(3, dtype=bool)[[0, 1, 2, 1]]
-    found = calibration.calibrate("single", sure, gold, 3.0, bins=10)
+    found = calibration.calibrate(single(sure, gold), 3.0, bins=10)
     assert np.isfinite([found.ece, found.ece_uncalibrated, found.brier]).all()
 
 
@@ -103,19 +119,20 @@ def test_one_class_needs_no_temperature():
 
 def test_the_probability_1_of_a_label_is_less_sure_at_a_high_temperature():
     """The probability 1 counts as 1 − 10⁻¹²; its odds 10¹² become their root, 10⁶, at the temperature 2."""
-    scaled = calibration.apply_temperature("multi", np.array([[1.0]]), 2.0)
+    scaled = at_temperature(several(np.array([[1.0]]), np.ones((1, 1), bool)), 2.0)
     assert 1.0 - scaled.item() == pytest.approx(1e-6, rel=1e-3)
 
 
 def test_brier_of_two_labels_is_twice_scikit_learns():
     probabilities, gold = drawn(500, 2, 1.0)
     expected = 2 * brier_score_loss(gold[:, 1], probabilities[:, 1])
-    assert calibration.brier("single", probabilities, gold) == pytest.approx(expected)
+    assert single(probabilities, gold).brier() == pytest.approx(expected)
 
 
 @pytest.mark.filterwarnings("error")
 def test_the_smallest_temperature_makes_sure_probabilities_of_several_labels_without_a_warning():
-    sharp = calibration.apply_temperature("multi", np.array([[1e-9, 0.3, 0.8]]), float(np.exp(LOG_TEMPERATURE[0])))
+    sure = several(np.array([[1e-9, 0.3, 0.8]]), np.zeros((1, 3), bool))
+    sharp = at_temperature(sure, float(np.exp(LOG_TEMPERATURE[0])))
     assert sharp == pytest.approx(np.array([[0.0, 0.0, 1.0]]), abs=1e-6)
 
 
@@ -126,7 +143,7 @@ def test_several_labels_are_judged_one_by_one():
     logits = 2 * np.log(true / (1 - true))
     temperature = multi_temperature(logits, gold)
     assert temperature == pytest.approx(2.0, rel=0.08)
-    found = calibration.calibrate("multi", expit(logits / temperature), gold, temperature, 10)
+    found = calibration.calibrate(several(expit(logits / temperature), gold), temperature, 10)
     assert found.ece < 0.02 < found.ece_uncalibrated
 
 

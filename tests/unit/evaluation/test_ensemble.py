@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from epigram.evaluation.ensemble import Blend, cross_fit, fit_blend, parts_of, select
+from epigram.evaluation.label_probabilities import LabelProbabilities
 from epigram.evaluation.settings import EnsembleSettings
 
 SETTINGS = EnsembleSettings()
@@ -15,6 +16,18 @@ SETTINGS = EnsembleSettings()
 
 def gold_of(labels: np.ndarray, classes: int) -> np.ndarray:
     return labels[:, None] == np.arange(classes)
+
+
+def fitted(members: np.ndarray, gold: np.ndarray, rounds: int = 20, *, multi: bool = False) -> Blend:
+    return (
+        fit_blend(members, gold, rounds) if multi else fit_blend(LabelProbabilities.of(members), gold.argmax(1), rounds)
+    )
+
+
+def cross_fitted(members: np.ndarray, gold: np.ndarray, usable: np.ndarray, *, multi: bool = False) -> np.ndarray:
+    if multi:
+        return cross_fit(members, gold, usable, SETTINGS)[0]
+    return cross_fit(LabelProbabilities.of(members), gold.argmax(1), usable, SETTINGS).dense()[0]
 
 
 def noisy(gold: np.ndarray, right: float, draw: np.random.Generator) -> np.ndarray:
@@ -61,7 +74,7 @@ def test_a_blend_is_the_weighted_mean_with_a_temperature() -> None:
 def test_labels_that_a_text_does_not_have_count_where_it_may_have_several() -> None:
     gold = np.arange(12)[:, None] % 3 == np.arange(3)
     members = np.stack([np.where(gold, 0.9, 0.6), np.where(gold, 0.8, 0.1)])
-    assert fit_blend(members, gold, 20, multi=True).weights.tolist() == [0.0, 1.0]
+    assert fitted(members, gold, multi=True).weights.tolist() == [0.0, 1.0]
 
 
 def test_the_mean_of_members_that_err_apart_is_sharpened() -> None:
@@ -69,7 +82,7 @@ def test_the_mean_of_members_that_err_apart_is_sharpened() -> None:
     draw = np.random.default_rng(1)
     gold = gold_of(draw.integers(0, 3, 3_000), 3)
     members = np.stack([noisy(gold, 0.8, draw) for _ in range(3)])
-    blend = fit_blend(members, gold, 20, multi=False)
+    blend = fitted(members, gold)
     assert blend.temperature < 0.8
     accuracies = (members.argmax(2) == gold.argmax(1)).mean(1)
     assert (blend.apply(members, multi=False).argmax(1) == gold.argmax(1)).mean() > accuracies.max() + 0.05
@@ -81,15 +94,15 @@ def test_no_row_judges_the_weights_that_predict_it(multi: bool) -> None:
     draw = np.random.default_rng(2)
     gold = gold_of(np.arange(60) % 3, 3)
     members = np.stack([noisy(gold, share, draw) for share in (0.6, 0.7, 0.65)])
-    usable, part = np.ones(60, np.bool_), parts_of(gold, 5, multi=multi)
-    before = cross_fit(members, gold, usable, SETTINGS, multi=multi)
+    usable, part = np.ones(60, np.bool_), parts_of(gold if multi else gold.argmax(1), 5)
+    before = cross_fitted(members, gold, usable, multi=multi)
     changed = gold.copy()
     row = 7
     changed[row] = ~gold[row] if multi else np.roll(gold[row], 1)
     if not multi:
         usable[row] = False  # a single label also moves rows between parts, so the row is left out instead
         changed = gold
-    after = cross_fit(members, changed, usable, SETTINGS, multi=multi)
+    after = cross_fitted(members, changed, usable, multi=multi)
     own = part == part[row]
     assert (after[own] == before[own]).all()
     assert (after[~own] != before[~own]).any()
@@ -97,11 +110,11 @@ def test_no_row_judges_the_weights_that_predict_it(multi: bool) -> None:
 
 def test_parts_are_of_equal_size_and_stratified() -> None:
     labels = np.array([0] * 10 + [1] * 5 + [2] * 5)
-    part = parts_of(gold_of(labels, 3), 5, multi=False)
+    part = parts_of(labels, 5)
     assert np.bincount(part).tolist() == [4] * 5
     for label, each in ((0, 2), (1, 1), (2, 1)):
         assert np.bincount(part[labels == label], minlength=5).tolist() == [each] * 5
-    assert len(set(parts_of(gold_of(labels[:3], 3), 5, multi=True).tolist())) == 3
+    assert len(set(parts_of(gold_of(labels[:3], 3), 5).tolist())) == 3
 
 
 def test_a_row_that_is_not_usable_does_not_choose() -> None:
@@ -111,9 +124,9 @@ def test_a_row_that_is_not_usable_does_not_choose() -> None:
     leaked = np.arange(200) < 120
     memory = np.where(leaked[:, None], np.where(gold, 0.99, 0.01), noisy(gold, 0.5, draw))
     members = np.stack([memory, noisy(gold, 0.75, draw)])
-    assert fit_blend(members, gold, 20, multi=False).weights[0] > 0.5
-    assert fit_blend(members[:, ~leaked], gold[~leaked], 20, multi=False).weights.tolist() == [0.0, 1.0]
-    scored = cross_fit(members, gold, ~leaked, SETTINGS, multi=False)
+    assert fitted(members, gold).weights[0] > 0.5
+    assert fitted(members[:, ~leaked], gold[~leaked]).weights.tolist() == [0.0, 1.0]
+    scored = cross_fitted(members, gold, ~leaked)
     np.testing.assert_array_equal(scored.argmax(1), members[1].argmax(1))
 
 
@@ -123,13 +136,13 @@ def test_the_cross_fitted_score_is_not_raised_by_many_random_members() -> None:
     gold = gold_of(draw.integers(0, 2, 40), 2)
     members = np.stack([noisy(gold, 0.7, draw), *(draw.beta(0.5, 0.5, (300, 40, 1)) * [1, -1] + [0, 1])])
     alone = float((members[0].argmax(1) == gold.argmax(1)).mean())
-    own = fit_blend(members, gold, 20, multi=False).apply(members, multi=False)
-    scored = cross_fit(members, gold, np.ones(40, np.bool_), SETTINGS, multi=False)
+    own = fitted(members, gold).apply(members, multi=False)
+    scored = cross_fitted(members, gold, np.ones(40, np.bool_))
     assert (own.argmax(1) == gold.argmax(1)).mean() > alone + 0.1
     assert (scored.argmax(1) == gold.argmax(1)).mean() < alone
 
 
 def test_without_usable_rows_the_weights_are_equal() -> None:
     gold = gold_of(np.arange(4) % 2, 2)
-    blend = fit_blend(np.full((4, 0, 2), 0.5), gold[:0], 20, multi=False)
+    blend = fitted(np.full((4, 0, 2), 0.5), gold[:0])
     assert (blend.weights.tolist(), blend.temperature) == ([0.25] * 4, 1.0)

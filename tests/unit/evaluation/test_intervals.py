@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from epigram.evaluation import intervals
+from epigram.evaluation.decisions import predict_labels
+from epigram.evaluation.multi_label import MultiLabelPredictions
 from epigram.evaluation.results import Interval
-from epigram.evaluation.scoring import RowScores, SplitPredictions, predict_labels
+from epigram.evaluation.scoring import RowScores
 
 
 def accuracy_outcomes(correct: np.ndarray) -> RowScores:
@@ -92,8 +94,33 @@ def test_the_classes_of_rows_give_the_interval_of_their_indicators(classes: int,
     gold = draw.integers(0, classes, 80)
     said = np.where(draw.random((seeds, 80)) < 0.6, gold, draw.integers(0, classes, (seeds, 80)))
     one_hot = np.arange(classes)
-    found = SplitPredictions("single", said[..., None] == one_hot, said[..., None] == one_hot, gold[:, None] == one_hot)
-    sparse, counts = intervals._distinct_classes(found)
-    dense, expected = intervals._distinct_labels(found)
+    chances = said[..., None] == one_hot
+    sparse, counts = predict_labels("single", gold, chances.astype(float), np.zeros((seeds, 0))).distinct_rows()
+    dense, expected = MultiLabelPredictions(chances, chances, gold[:, None] == one_hot).distinct_rows()
     np.testing.assert_array_equal(sparse.toarray(), dense)
     np.testing.assert_array_equal(counts, expected)
+
+
+@pytest.mark.parametrize("counts", [[50, 1, 3, 2, 9, 1], [1, 2, 3], [10, 20]], ids=["mixed", "rare", "frequent"])
+def test_rare_rows_that_are_drawn_one_by_one_have_the_distribution_of_the_other_draws(counts: list[int]) -> None:
+    """Mean and covariance of the counts are those of a multinomial distribution."""
+    known = np.array(counts)
+    draws = intervals.draw_rare(known, 40_000, np.random.default_rng(0))
+    rows, shares = known.sum(), known / known.sum()
+    assert (draws.sum(1) == rows).all()
+    np.testing.assert_allclose(draws.mean(0), known, rtol=0.02)
+    covariance = rows * (np.diag(shares) - np.outer(shares, shares))
+    np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.03 * covariance.max())
+
+
+def test_the_interval_of_many_classes_is_that_of_all_multinomial_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(5)
+    gold = draw.integers(0, 30, 900)
+    said = np.where(draw.random(900) < 0.7, gold, draw.integers(0, 30, 900))
+    judged = predict_labels("single", gold, np.eye(30)[said][None], np.zeros((1, 0)))
+    found = intervals.macro_f1_interval(judged, resamples=4000, confidence=0.95)
+    monkeypatch.setattr(intervals, "draw_rare", intervals.draw_counts)
+    wanted = intervals.macro_f1_interval(judged, resamples=4000, confidence=0.95)
+    assert (found.low, found.high) != (wanted.low, wanted.high)
+    assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), abs=2e-3)
+    assert found.value == wanted.value

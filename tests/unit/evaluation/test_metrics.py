@@ -12,8 +12,8 @@ from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.evaluation import metrics
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.intervals import macro_f1_interval
+from epigram.evaluation.multi_label import MultiLabelPredictions
 from epigram.evaluation.results import read_evaluation, write_evaluation
-from epigram.evaluation.scoring import SplitPredictions
 from epigram.evaluation.splits import SystemOutput, Target
 from tests.support.evaluation_samples import SETTINGS, cost, probabilities, split, system
 
@@ -30,7 +30,7 @@ def predictions() -> tuple[np.ndarray, np.ndarray]:
 def test_single_label_scores_are_those_of_scikit_learn(predictions):
     labels, said = predictions
     matrix = metrics.confusion(labels, said, 5)
-    scores = metrics.scores(matrix)
+    scores = metrics.scores(metrics.label_counts(labels, said, 5))
     assert np.array_equal(matrix, sklearn.confusion_matrix(labels, said))
     assert scores.accuracy == pytest.approx(sklearn.accuracy_score(labels, said))
     assert scores.hamming_loss == pytest.approx(sklearn.hamming_loss(labels, said))
@@ -40,8 +40,8 @@ def test_single_label_scores_are_those_of_scikit_learn(predictions):
 
 def test_per_class_table_is_that_of_scikit_learn(predictions):
     labels, said = predictions
-    matrix = metrics.confusion(labels, said, 5)
-    table = metrics.per_class(np.diagonal(matrix), matrix.sum(0), matrix.sum(1))
+    counts = metrics.label_counts(labels, said, 5)
+    table = metrics.per_class(counts.hits, counts.predicted, counts.support)
     precision, recall, f1, _ = sklearn.precision_recall_fscore_support(labels, said)
     for ours, theirs in ((table.precision, precision), (table.recall, recall), (table.f1, f1)):
         assert ours == pytest.approx(theirs)
@@ -49,11 +49,11 @@ def test_per_class_table_is_that_of_scikit_learn(predictions):
 
 def test_a_label_that_never_occurs_does_not_lower_macro_f1():
     labels = np.array([0, 1, 1, 0])
-    assert metrics.scores(metrics.confusion(labels, labels, 3)).macro_f1 == 1.0
+    assert metrics.scores(metrics.label_counts(labels, labels, 3)).macro_f1 == 1.0
 
 
 def test_a_label_never_predicted_scores_zero_without_a_warning():
-    scores = metrics.scores(metrics.confusion(np.array([0, 1]), np.array([0, 0]), 2))
+    scores = metrics.scores(metrics.label_counts(np.array([0, 1]), np.array([0, 0]), 2))
     assert scores.macro_f1 == pytest.approx((2 / 3) / 2)
 
 
@@ -73,7 +73,7 @@ def test_several_labels_of_which_one_never_occurs_score_as_in_scikit_learn():
     generator = np.random.default_rng(2)
     gold, said = generator.random((300, 4)) < 0.3, generator.random((300, 4)) < 0.35
     gold[:, 2] = said[:, 2] = False
-    judged = SplitPredictions("multi", said[None].astype(float), said[None], gold)
+    judged = MultiLabelPredictions(said[None].astype(float), said[None], gold)
     wanted = sklearn.f1_score(gold, said, average="macro", zero_division=0)
     assert metrics.multi_label_scores(gold, said).macro_f1 == pytest.approx(wanted)
     found = macro_f1_interval(judged, resamples=200, confidence=0.95)

@@ -17,9 +17,9 @@ from epigram.core.config_types import validate_as
 from epigram.core.errors import DataError
 from epigram.core.ragged import Ragged
 from epigram.evaluation.comparison import compare
+from epigram.evaluation.decisions import predict_labels
 from epigram.evaluation.examples import EXAMPLES
 from epigram.evaluation.results import TokenScores, read_evaluation, write_evaluation
-from epigram.evaluation.scoring import predict_labels
 from epigram.evaluation.spans import tags
 from epigram.evaluation.summary import Corpus
 from epigram.evaluation.tokens import LabelledWords
@@ -202,7 +202,7 @@ def test_the_table_of_word_labels_is_that_of_scikit_learn():
 def test_the_sentences_f1_leaves_the_plain_class_out():
     generator = np.random.default_rng(4)
     gold, probabilities = generator.integers(0, 3, 200), generator.random((1, 200, 3))
-    outcomes = predict_labels("single", gold, probabilities, np.zeros((1, 0))).without_label(1).row_scores()
+    outcomes = predict_labels("single", gold, probabilities, np.zeros((1, 0))).row_scores_without(1)
     said = probabilities[0].argmax(1)
     assert outcomes.scores() == pytest.approx(sklearn.f1_score(gold, said, labels=[0, 2], average="micro"))
     assert system("demo", [set()], [{0, 1}], labelled=True).metrics.sentence_f1.value == pytest.approx(98 / 100)

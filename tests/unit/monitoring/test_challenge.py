@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from epigram.evaluation.scoring import SplitPredictions, predict_labels
+from epigram.evaluation.decisions import predict_labels
+from epigram.evaluation.scoring import SplitPredictions
 from epigram.monitoring.challenge import Decision, decide
 
 LABELS = ["a", "b", "c"]

@@ -114,7 +114,7 @@ def _predict(model: Path, corpus: ValidatedCorpus) -> SplitPredictions:
     """Predict the dev texts, with classes in the order of the corpus; labels unknown to the model get probability 0."""
     import numpy as np
 
-    from epigram.evaluation.scoring import predict_labels
+    from epigram.evaluation.decisions import predict_labels
     from epigram.inference.open_predictor import open_predictor
 
     predictor, labels, texts = open_predictor(model), corpus.labels, corpus.frame("dev", "text", corpus.label_column)

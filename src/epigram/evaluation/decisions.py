@@ -1,0 +1,32 @@
+"""Predicted labels from probabilities: the most probable label, or those above a threshold."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from epigram.evaluation.arrays import Floats, Ints
+from epigram.evaluation.label_probabilities import LabelProbabilities, Probabilities
+from epigram.evaluation.multi_label import MultiLabelPredictions
+from epigram.evaluation.results import Decision, Task
+from epigram.evaluation.scoring import SplitPredictions
+from epigram.evaluation.single_label import SingleLabelPredictions
+from epigram.evaluation.thresholds import tuned_thresholds
+
+
+def seed_thresholds(task: Task, dev_labels: Ints, dev_probabilities: Probabilities, decision: Decision) -> Floats:
+    """Return thresholds (K, C) tuned on the development set; (K, 0) for single-label, which needs none.
+
+    If a decoder decides, they are 0.5: only the labels that it chose have a higher probability.
+    """
+    if isinstance(dev_probabilities, LabelProbabilities) or task == "single":
+        return np.zeros((dev_probabilities.shape[0], 0))
+    if decision == "decoder":
+        return np.full((len(dev_probabilities), dev_labels.shape[1]), 0.5)
+    return np.stack([tuned_thresholds(dev_labels.astype(bool), seed) for seed in dev_probabilities])
+
+
+def predict_labels(task: Task, labels: Ints, probabilities: Probabilities, thresholds: Floats) -> SplitPredictions:
+    """Predict the most likely label, or each label above its threshold (K, C); labels are (N,) or (N, C) of 0 and 1."""
+    if isinstance(probabilities, LabelProbabilities) or task == "single":
+        return SingleLabelPredictions(LabelProbabilities.of(probabilities), labels)
+    return MultiLabelPredictions(probabilities, probabilities > thresholds[:, None], labels.astype(bool))

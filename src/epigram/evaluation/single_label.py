@@ -1,0 +1,112 @@
+"""Predictions for texts that have one label each: the most probable one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from epigram.evaluation import confusion, metrics
+from epigram.evaluation.arrays import Bools, Floats, Ints
+from epigram.evaluation.distinct import distinct_rows
+from epigram.evaluation.label_probabilities import LabelProbabilities
+from epigram.evaluation.metrics import LabelCounts
+from epigram.evaluation.results import Scores, Task
+from epigram.evaluation.scoring import RowScores, SplitPredictions
+
+
+@dataclass(frozen=True)
+class SingleLabelPredictions(SplitPredictions):
+    """Probabilities of the labels of one split, with its gold labels (N,), class numbers."""
+
+    probabilities: LabelProbabilities
+    gold: Ints
+
+    task: ClassVar[Task] = "single"
+
+    @property
+    def predicted(self) -> Ints:  # type: ignore[override]
+        """Predicted labels (K, N)."""
+        return self.probabilities.predicted
+
+    @cached_property
+    def correct(self) -> Bools:
+        """Whether the predicted label is the gold one, (K, N)."""
+        return np.asarray(self.predicted == self.gold)
+
+    def seed(self, number: int) -> SingleLabelPredictions:
+        """Return only the predictions of the seed at place `number` (K = 1)."""
+        return SingleLabelPredictions(self.probabilities.seed(number), self.gold)
+
+    def mean(self) -> SingleLabelPredictions:
+        """Combine the seeds (K = 1): mean probabilities, and the most probable label."""
+        several = len(self.predicted) > 1
+        mean = self.probabilities.combined(lambda seeds: seeds.mean(0)) if several else self.probabilities
+        return SingleLabelPredictions(mean, self.gold)
+
+    def at_temperature(self, temperature: float) -> SingleLabelPredictions:
+        """Return the predictions with the probabilities after dividing their logits by the temperature."""
+        return SingleLabelPredictions(self.probabilities.at_temperature(temperature), self.gold)
+
+    def row_scores(self) -> RowScores:
+        """Return what each row adds to the accuracy."""
+        return RowScores(self.correct, np.ones_like(self.correct))
+
+    def row_scores_without(self, label: int) -> RowScores:
+        """Return what each row adds to the micro-F1 of the labels other than `label`."""
+        predicted, gold = self.predicted != label, self.gold != label
+        return RowScores(2.0 * (self.correct & gold), predicted.astype(float) + gold)
+
+    def counts(self) -> LabelCounts:
+        """Return the counts of every label."""
+        seeds = [metrics.label_counts(self.gold, seed, self.probabilities.classes) for seed in self.predicted]
+        hits, predicted = (np.stack([getattr(each, name) for each in seeds]) for name in ("hits", "predicted"))
+        return LabelCounts(hits, predicted, seeds[0].support)
+
+    def scores(self) -> list[Scores]:
+        """Return the scores of every seed."""
+        classes = self.probabilities.classes
+        return [metrics.scores(metrics.label_counts(self.gold, seed, classes)) for seed in self.predicted]
+
+    def confusion(self) -> list[list[int]]:
+        """Return the confusion matrix of all seeds as `Metrics` has it."""
+        gold = np.broadcast_to(self.gold, self.predicted.shape).ravel()
+        return confusion.counted(gold, self.predicted.ravel(), self.probabilities.classes)
+
+    def confidences(self) -> tuple[Floats, Bools]:
+        """Return the probability of the predicted label of each row, and whether it is correct."""
+        return self.probabilities.confidence.ravel(), self.correct.ravel()
+
+    def brier(self) -> float:
+        """Return the mean squared error, summed over the labels."""
+        return float(self.probabilities.squared_error(self.gold).mean())
+
+    def errors(self) -> Floats:
+        """Return the probability (N,) of the label that the first seed predicts; -1 if it is correct."""
+        return np.where(self.correct[0], -1.0, self.probabilities.confidence[0])
+
+    def named(self, labels: Sequence[str], row: int) -> tuple[list[str], list[str]]:
+        """Return the name of the gold label of a row, and of the one that the first seed predicts."""
+        return [labels[self.gold[row]]], [labels[self.predicted[0, row]]]
+
+    def distinct_rows(self) -> tuple[Any, Ints]:
+        """Return the distinct rows of gold labels, predicted labels and hits (U, C + 2KC), and their counts (U,).
+
+        A row has at most 1 + 2K ones: the matrix is sparse, and its size does not grow with the number of classes. The
+        rows are in the order of their indicators, as those of texts with several labels.
+        """
+        from scipy.sparse import csr_matrix
+
+        seeds, classes = len(self.predicted), self.probabilities.classes
+        first, counts = distinct_rows([-self.gold, *-self.predicted])
+        gold, predicted = self.gold[first, None], self.predicted[:, first].T
+        start = classes * (1 + np.arange(seeds))
+        columns = np.concatenate([gold, start + predicted, start + classes * seeds + predicted], axis=1)
+        hit = predicted == gold
+        present = np.concatenate([np.ones_like(gold, np.bool_), np.ones_like(hit), hit], axis=1)
+        rows = np.broadcast_to(np.arange(len(counts))[:, None], columns.shape)
+        shape = (len(counts), classes * (1 + 2 * seeds))
+        return csr_matrix((np.ones(present.sum()), (rows[present], columns[present])), shape=shape), counts

@@ -1,0 +1,68 @@
+"""Tests of the counts of a confusion matrix: whole for few labels, and the cells that a report needs for many."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from epigram.evaluation import confusion
+from epigram.evaluation.confusion import cells, counted
+from epigram.report import classes
+
+
+def labels(count: int, rows: int = 4_000) -> tuple[np.ndarray, np.ndarray]:
+    """Return gold and predicted labels; low labels have more rows."""
+    draw = np.random.default_rng(0)
+    gold = np.minimum(draw.geometric(min(0.9, 3 / count), rows) - 1, count - 1)
+    return gold, np.where(draw.random(rows) < 0.6, gold, (gold + draw.geometric(0.2, rows)) % count)
+
+
+def matrix(gold: np.ndarray, predicted: np.ndarray, count: int) -> np.ndarray:
+    out = np.zeros((count, count), int)
+    np.add.at(out, (gold, predicted), 1)
+    return out
+
+
+@pytest.mark.parametrize("count", [2, 3, 20])
+def test_up_to_twenty_labels_have_the_whole_matrix(count: int) -> None:
+    gold, predicted = labels(count)
+    assert counted(gold, predicted, count) == matrix(gold, predicted, count).tolist()
+
+
+@pytest.mark.parametrize("count", [3, 20, 21, 70])
+def test_the_cells_are_those_of_the_matrix(count: int) -> None:
+    gold, predicted = labels(count)
+    whole = matrix(gold, predicted, count)
+    for written in (counted(gold, predicted, count), whole.tolist()):  # an older version wrote every matrix
+        found = np.zeros_like(whole)
+        found[tuple(cells(written, count)[:, :2].T)] = cells(written, count)[:, 2]
+        np.testing.assert_array_equal(found, whole)
+
+
+def test_of_many_labels_the_rows_of_the_most_frequent_and_the_largest_confusions_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(confusion, "MAX_CELLS", 5)
+    count = 300
+    gold, predicted = labels(count, 20_000)
+    whole = matrix(gold, predicted, count)
+    written = counted(gold, predicted, count)
+    assert len(written) < np.count_nonzero(whole)
+    assert all(whole[of, as_label] == rows > 0 for of, as_label, rows in written)
+    frequent = np.argsort(-whole.sum(1), kind="stable")[:60]
+    assert {(of, as_label) for of, as_label, _ in written} >= {
+        (of, n) for of in frequent for n in whole[of].nonzero()[0]
+    }
+    names = [f"c{n}" for n in range(count)]
+    assert classes.confusion(names, written) == classes.confusion(names, whole.tolist())
+    assert classes.confused_pairs(names, written)[:5] == classes.confused_pairs(names, whole.tolist())[:5]
+
+
+def test_the_largest_confusions_of_rare_labels_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Label 99 has two rows, both predicted as label 98: the only confusion, besides cells of the diagonal."""
+    monkeypatch.setattr(confusion, "MAX_CELLS", 1)
+    gold = np.repeat(np.arange(100), [9] * 99 + [2])
+    predicted = np.where(gold == 99, 98, gold)
+    written = counted(gold, predicted, 100)
+    assert [99, 98, 2] in written
+    assert len(written) == 61
