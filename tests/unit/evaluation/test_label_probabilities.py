@@ -48,6 +48,13 @@ def test_of_labels_that_are_all_equal_the_first_is_predicted() -> None:
     assert kept.predicted.tolist() == [[0, 0]]
 
 
+def test_ties_at_the_last_place_go_to_the_first_labels() -> None:
+    """The probabilities have four values, so that in every row several labels are equal at the twentieth place."""
+    probabilities = np.random.default_rng(2).integers(1, 5, (2, 100, CLASSES)) / 100
+    kept = LabelProbabilities.of(probabilities)
+    np.testing.assert_array_equal(kept.labels, np.argsort(-probabilities, axis=-1, kind="stable")[..., :TOP])
+
+
 @pytest.mark.parametrize("classes", [2, 20])
 def test_all_of_at_most_twenty_labels_are_kept(classes: int) -> None:
     probabilities = drawn(classes=classes)

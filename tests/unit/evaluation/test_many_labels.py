@@ -139,6 +139,8 @@ def test_the_files_of_up_to_twenty_labels_are_dense_and_those_of_more_have_the_b
     extra = {"dev_top_labels", "dev_rest", "test_top_labels", "test_rest"}
     assert arrays["more"].keys() ^ arrays["few"].keys() == extra
     assert arrays["few"]["dev_probabilities"].shape == arrays["more"]["dev_probabilities"].shape == (2, ROWS, 20)
+    few = ON_DEV[..., :20] / ON_DEV[..., :20].sum(-1, keepdims=True)
+    np.testing.assert_array_equal(arrays["few"]["dev_probabilities"], few.astype(np.float32))
     assert arrays["more"]["test_top_labels"].dtype == np.uint8
     confusion = {name: json.loads((tmp_path / name / "metrics.json").read_text())["confusion"] for name in arrays}
     assert np.shape(confusion["few"]) == (20, 20)
