@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from epigram.core.errors import DataError
-from epigram.core.npy_files import NpyWriter, RaggedWriter
 from epigram.text.encoded_dataset import UNLABELLED
-from epigram.text.token_arrays import OFFSETS, RowEncoder
+from epigram.text.token_arrays import RowEncoder, array_files
 from epigram.text.unlabelled import read_lines
 from epigram.text.validated_corpus import BATCH, SPLITS, ValidatedCorpus
 
@@ -63,19 +60,9 @@ def _texts_of(corpus: ValidatedCorpus, split: str) -> pl.Series:
 def write_texts(folder: Path, texts: StudentTexts, encoder: RowEncoder) -> None:
     """Write the texts and their token arrays into the `folder` of a view, batch by batch."""
     texts.frame.write_parquet(folder / TEXTS)
-    with ExitStack() as stack:
-        types = {**encoder.dtypes, "rows": np.int64}
-        files = {
-            name: stack.enter_context(NpyWriter(folder / f"{UNLABELLED}.{name}.npy", dtype))
-            for name, dtype in types.items()
-        }
-        writers = {
-            name: RaggedWriter(files[name], files[offsets]) for name, offsets in OFFSETS.items() if name in files
-        }
+    with array_files(folder, UNLABELLED, encoder.types) as append:
         for batch in texts.frame.iter_slices(BATCH):
-            for name, rows in encoder.encode(batch).ragged.items():
-                writers[name].append(rows)
-            files["rows"].append(batch["row"].to_numpy())
+            append(encoder.encode(batch), {"rows": batch["row"].to_numpy()})
 
 
 def load_texts(folder: Path) -> list[str]:

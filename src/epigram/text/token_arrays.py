@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from epigram.core.errors import DataError
+from epigram.core.npy_files import NpyWriter, RaggedWriter
 from epigram.core.ragged import Ragged, lengths_of
 from epigram.text.alignment import NO_LABEL, find_misaligned, label_first_tokens, word_numbers
 from epigram.text.encoding import TextEncoder
@@ -40,11 +44,12 @@ class RowEncoder:
         return ["row", "text", *(["tokens", "token_labels"] if self._corpus.token_labels else [])]
 
     @property
-    def dtypes(self) -> dict[str, type]:
-        """The data type of every array."""
+    def types(self) -> dict[str, tuple[type, tuple[int, ...]]]:
+        """The data type and the row shape of every array, and of that of the row numbers."""
         labels: dict[str, type] = {"token_labels": np.int16, "words": np.int32} if self._corpus.token_labels else {}
         spelling: dict[str, type] = {"characters": np.int32, "spelling": np.int64} if self._character_encoder else {}
-        return {"ids": np.int32, "offsets": np.int64, **labels, **spelling}
+        found = {"ids": np.int32, "offsets": np.int64, **labels, **spelling, "rows": np.int64}
+        return {name: (dtype, ()) for name, dtype in found.items()}
 
     def encode(self, batch: pl.DataFrame) -> EncodedBatch:
         """Return the token arrays of `batch`. Raises DataError for token labels that do not match the tokens."""
@@ -82,3 +87,28 @@ class RowEncoder:
         ids = np.full(len(labels), NO_LABEL, dtype=np.int64)
         ids[labels.is_not_null().to_numpy()] = self._corpus.label_ids(labels.drop_nulls(), self._corpus.token_labels)
         return words, Ragged.from_lengths(ids, lengths_of(words))
+
+
+@contextmanager
+def array_files(
+    folder: Path, split: str, types: Mapping[str, tuple[type, tuple[int, ...]]]
+) -> Iterator[Callable[[EncodedBatch, Mapping[str, NDArray[Any]]], None]]:
+    """Open the files of the arrays of a split in `folder`, and yield the function that appends a batch to them.
+
+    `types` has the data type and the row shape of every array. The function takes the token arrays of the batch, and
+    the other arrays.
+    """
+    with ExitStack() as stack:
+        files = {
+            name: stack.enter_context(NpyWriter(folder / f"{split}.{name}.npy", dtype, row))
+            for name, (dtype, row) in types.items()
+        }
+        writers = {name: RaggedWriter(files[name], files[other]) for name, other in OFFSETS.items() if name in files}
+
+        def append(encoded: EncodedBatch, others: Mapping[str, NDArray[Any]]) -> None:
+            for name, rows in encoded.ragged.items():
+                writers[name].append(rows)
+            for name, array in {**encoded.arrays, **others}.items():
+                files[name].append(array)
+
+        yield append

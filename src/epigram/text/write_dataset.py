@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,13 +13,13 @@ from numpy.typing import NDArray
 
 from epigram.core.checkpoint_folders import checkpoint_folder, verify_checkpoint
 from epigram.core.files import sha256, write_json
-from epigram.core.npy_files import NpyWriter, RaggedWriter, read_array
+from epigram.core.npy_files import read_array
 from epigram.text.encoded_dataset import ENTRIES
 from epigram.text.encoding import TextEncoder
 from epigram.text.pos_table import PosTable, weights_for, words_of
 from epigram.text.settings import View
 from epigram.text.student_texts import StudentTexts, write_texts
-from epigram.text.token_arrays import OFFSETS, RowEncoder
+from epigram.text.token_arrays import RowEncoder, array_files
 from epigram.text.tokenizers import special_ids, vocabulary_of
 from epigram.text.validated_corpus import ValidatedCorpus
 from epigram.text.vectors import Vectors, coverage
@@ -52,23 +51,14 @@ def write_split(encoder: RowEncoder, corpus: ValidatedCorpus, split: str, folder
     """Encode one split into `folder`, batch by batch. Raises DataError for a label that corpus.json does not list."""
     counts, types = SplitCounts(), _array_types(corpus, split, encoder)
     columns = [*encoder.columns, corpus.label_column, *([] if split == "train" else ["in_train"])]
-    with ExitStack() as stack:
-        files = {
-            name: stack.enter_context(NpyWriter(folder / f"{split}.{name}.npy", dtype, row))
-            for name, (dtype, row) in types.items()
-        }
-        writers = {
-            name: RaggedWriter(files[name], files[offsets]) for name, offsets in OFFSETS.items() if name in files
-        }
+    with array_files(folder, split, types) as append:
         for batch in corpus.batches(split, *columns):
             encoded = encoder.encode(batch)
-            for name, rows in encoded.ragged.items():
-                writers[name].append(rows)
-            for name, array in {**encoded.arrays, **_label_arrays(batch, corpus)}.items():
-                files[name].append(array)
-            counts.unknown += int((encoded.ragged["ids"].values == encoder.unk_id).sum())
+            append(encoded, _label_arrays(batch, corpus))
+            ids = encoded.ragged["ids"].values
+            counts.tokens += len(ids)
+            counts.unknown += int((ids == encoder.unk_id).sum())
             counts.truncated += encoded.truncated
-        counts.tokens = files["ids"].length
     return counts
 
 
@@ -77,8 +67,7 @@ def _array_types(corpus: ValidatedCorpus, split: str, encoder: RowEncoder) -> di
     labels: tuple[type, tuple[int, ...]] = (np.int64, ())
     if corpus.task == "multi":
         labels = (np.uint8, (len(corpus.labels),))
-    types: dict[str, tuple[type, tuple[int, ...]]] = {name: (dtype, ()) for name, dtype in encoder.dtypes.items()}
-    types |= {"labels": labels, "rows": (np.int64, ())}
+    types = {**encoder.types, "labels": labels}
     return types if split == "train" else types | {"in_train": (np.bool_, ())}
 
 
