@@ -96,7 +96,7 @@ def test_the_student_knows_words_that_only_texts_without_labels_have(shop: Works
 def test_the_record_names_the_teacher_and_counts_the_texts(shop: Workshop) -> None:
     record = StudentRecord.read(shop.root / "data/students/student")
     assert record == StudentRecord(
-        teacher="tfidf_svm", labelled=90, unlabelled=len(set(further())), held_out=7, known=4
+        teacher="tfidf_svm", labelled=90, folds=0, label_weight=1.0, unlabelled=len(set(further())), held_out=7, known=4
     )
     assert "7" in (shop.root / "data/report/report.html").read_text().split("<h3>Students</h3>")[1][:2_000]
 
@@ -120,15 +120,6 @@ def test_the_comparison_ranks_the_student_and_copies_its_model(shop: Workshop) -
     chosen = open_predictor(shop.root / "data/report/chosen")
     texts = [f"{FILLERS[0]} {SLANG[label]} {FILLERS[1]}" for label in LABELS]
     assert [each.label for each in chosen.predict(texts)] == LABELS
-
-
-def test_a_student_needs_a_dev_split(tmp_path: Any) -> None:
-    shop = workshop(tmp_path)
-    rows = "".join(json.dumps({k: v for k, v in row.items() if k != "split"}) + "\n" for row in rows_of("train", 0, 60))
-    shop.source(rows, suffix="jsonl", language="en", read={"reader": "jsonl"}, labels=LABELS, folds=3)
-    run_to_train(shop)
-    ended = shop.stage(*STAGE, "data/pruned", "data/students/student")
-    ended.refused(64, "students.student", "train has 3 folds", "validate.folds")
 
 
 @pytest.mark.parametrize(

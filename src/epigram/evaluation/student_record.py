@@ -20,12 +20,16 @@ RECORD = "student.json"
 class StudentRecord:
     """The `teacher`, a system or the ensemble, and how many texts the student learned from.
 
-    `labelled` texts have the labels of train, `unlabelled` ones the teacher's probabilities. `held_out` lines of the
-    file of texts have the text of a row of dev or test and were left out, as were `known` ones of train.
+    `labelled` texts are those of train, which has so many `folds`. The student learned their labels with the weight
+    `label_weight`, and the teacher's out-of-fold probabilities with the rest. `unlabelled` texts have the teacher's
+    probabilities. `held_out` lines of the file of texts have the text of a row of dev or test and were left out, as
+    were `known` ones of train.
     """
 
     teacher: str
     labelled: int
+    folds: int
+    label_weight: float
     unlabelled: int
     held_out: int
     known: int

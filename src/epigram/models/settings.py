@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from epigram.core.config_types import Name, Strict
+from epigram.core.config_types import Name, Share, Strict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,3 +28,5 @@ class Student(System):
     """A model that learns from the ensemble: an entry of section `students`, with the settings of a system."""
 
     section: ClassVar[str] = "students"
+
+    label_weight: Share = 0.5  # of a training text's label beside the teacher's probabilities, if train has folds

@@ -33,6 +33,9 @@ class Plan:
         return Plan(steps, total, tuple(event._replace(step=min(scale(event.step), steps)) for event in self.events))
 
 
+WHOLE = Plan(1, 1)  # all planned steps, without decisions
+
+
 def median_plan(plans: Sequence[Plan]) -> Plan:
     """Return the plan with the median share of steps; of an even number, the lower one of the two in the middle."""
     return sorted(plans, key=lambda plan: plan.steps / plan.total)[(len(plans) - 1) // 2]

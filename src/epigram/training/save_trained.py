@@ -10,32 +10,32 @@ from epigram.core.files import sha256
 from epigram.models.manifest import TrainingFacts
 from epigram.models.predict import Array
 from epigram.models.provenance import parameters_hash
-from epigram.models.recipe import Recipe
 from epigram.models.serialization import save
 from epigram.models.text_template import TextTemplate
-from epigram.text.encoded_dataset import View
-from epigram.training.config import TrainingConfig
+from epigram.training.setup import Setup
 from epigram.training.trained import Trained
 
 
 @dataclass(frozen=True, kw_only=True)
-class Origin:
-    """What a model was made of: `pretrained` is the folder of its encoder, `teacher` the manifest of its teacher."""
+class Origin(Setup):
+    """What the model of a seed was made of; that of a student has a teacher.
 
-    recipe: Recipe
-    config: TrainingConfig
-    view: View
+    `teacher` is the manifest of the teacher, and `label_weight` the share of the labels in what the student learned, if
+    train has folds.
+    """
+
     seed: int
-    pretrained: Path | None = None
     teacher: Path | None = None
+    label_weight: float | None = None
 
     @property
     def provenance(self) -> dict[str, str]:
         """Checksums of the data, the encoder and the teacher, and of the settings."""
-        files = {"pretrained": self.pretrained and self.pretrained / "encoder.safetensors", "teacher": self.teacher}
+        files = {"pretrained": self.weights, "teacher": self.teacher}
         found = {name: sha256(file) for name, file in files.items() if file is not None}
-        own = parameters_hash(seed=self.seed, system=vars(self.recipe), training=vars(self.config))
-        return {"data": self.view.fingerprint, **found, "parameters": own}
+        settings = {"seed": self.seed, "system": vars(self.recipe), "training": vars(self.config)}
+        weight = {} if self.label_weight is None else {"label_weight": self.label_weight}
+        return {"data": self.view.fingerprint, **found, "parameters": parameters_hash(**settings, **weight)}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 
-from epigram.inference.dataset_batches import batches_of, data_spec_of, default_device, template_of
+from epigram.inference.dataset_batches import batches_of, data_spec_of, default_device, taught_batches, template_of
 from epigram.models.batches import TextBatches
+from epigram.models.predict import Array
 from epigram.models.recipe import Recipe
 from epigram.text.encoded_dataset import View
 from epigram.training import fitters
@@ -29,13 +30,17 @@ def train_system(
     report: Report | None = None,
     checkpoints: Checkpoints | None = None,
     choice: Any = None,
+    targets: Array | None = None,
 ) -> Trained:
     """Build a system, train it and select the weights on dev; `path` is its key in params.yaml, for messages.
 
     `pretrained` is the folder of an encoder that was pretrained on the view. With `checkpoints`, gradient-based
-    training resumes from the latest checkpoint. With the `choice` of a cross-validation, dev is not used.
+    training resumes from the latest checkpoint. With the `choice` of a cross-validation, dev is not used. With
+    `targets` (N + M, C), the model learns these probabilities of the texts of train and of those without labels.
     """
     model, train, dev = prepare(recipe, config, view, seed, path, pretrained)
+    if targets is not None:
+        train = taught_batches(view, template_of(view, config.max_length, model), targets, train.device)
     options = FitOptions(
         config=config,
         path=path,

@@ -1,0 +1,59 @@
+"""Setup of a run's trainings: what the models of all seeds have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from epigram.core.files import sha256
+from epigram.inference.dataset_batches import data_spec_of
+from epigram.models.recipe import Recipe
+from epigram.models.registry import recipe_of
+from epigram.models.settings import System
+from epigram.nn.layers.types import DataSpec
+from epigram.nn.pretrained.warm_start import find_pretrained
+from epigram.text.encoded_dataset import View
+from epigram.training.config import TrainingConfig, configure
+from epigram.training.threads import resolve_threads
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """Recipe and settings of a system or student, its view, and the folder of the view's pretrained encoder."""
+
+    recipe: Recipe
+    config: TrainingConfig
+    view: View
+    pretrained: Path | None = None
+
+    @property
+    def data(self) -> DataSpec:
+        """What the view determines for the model."""
+        return data_spec_of(self.view, self.config.max_length, self.pretrained)
+
+    @property
+    def weights(self) -> Path | None:
+        """Weights of the pretrained encoder."""
+        return self.pretrained and self.pretrained / "encoder.safetensors"
+
+    @property
+    def facts(self) -> list[Any]:
+        """All that the trainings depend on besides the seed."""
+        return [self.recipe, self.config, self.view.fingerprint, self.weights and sha256(self.weights)]
+
+
+def read_setup(name: str, system: System, train: Mapping[str, Any], encoded: Path, pretrained: Path) -> Setup:
+    """Return the setup of the system or student `name`, and set the number of threads.
+
+    `train` is the run's section. `encoded` is the folder of the view, `pretrained` that of its encoder, if it has one.
+    """
+    view = View.load(encoded)
+    recipe = recipe_of(name, system, train, checkpoint=view.checkpoint)
+    config = resolve_threads(configure(name, recipe, train, system.section), recipe, view.checkpoint)
+    torch.set_num_threads(int(config.threads))
+    start = find_pretrained(pretrained, view.tokenizer_json)
+    return Setup(recipe=recipe, config=config, view=view, pretrained=start)

@@ -1,0 +1,77 @@
+"""Training of the model of one seed, from the cross-validation to the saved folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from epigram.inference.dataset_batches import template_of
+from epigram.models.predict import Array
+from epigram.models.text_template import TextTemplate
+from epigram.training import parallel
+from epigram.training.checkpoint import Checkpoints, mark_finished
+from epigram.training.cross_validation import CrossValidation, cross_validate
+from epigram.training.plan import WHOLE
+from epigram.training.progress import Printer
+from epigram.training.save_trained import Origin, Tuned, save_trained
+from epigram.training.train_system import train_system
+from epigram.training.trained import Trained
+from epigram.training.tuning import tune, tune_by
+
+
+def train_and_save(name: str, section: str, origin: Origin, out: Path, targets: Array | None = None) -> None:
+    """Train the model of one seed, resuming from its last checkpoint, and write its folder.
+
+    `name` is that of a system or student in `section` of params.yaml. If train has folds, a cross-validation comes
+    first, and the model is trained on all of train as it chooses. A student learns the probabilities `targets`
+    (N + M, C) of the N training texts and of the M texts without labels. If train has folds, it is trained for all
+    planned steps: the cross-validation learns labels alone, because the teacher has learned those of the held-out fold,
+    and it would end too early.
+    """
+    view, config, label = origin.view, origin.config, f"{name} seed {origin.seed}"
+    common: dict[str, Any] = {"seed": origin.seed, "path": f"{section}.{name}", "pretrained": origin.pretrained}
+    folds = choice = None
+    if view.folds:
+        folds = cross_validate(
+            origin.recipe, config, view, reports=lambda fold: Printer(f"{label} {fold}"), state=out, **common
+        )
+        choice = folds.choice if targets is None else WHOLE
+    printer, checkpoints = Printer(label), Checkpoints(out.with_name(f"{out.name}-steps"))
+    trained = train_system(
+        origin.recipe,
+        config,
+        view,
+        report=None if parallel.rank() else printer,
+        checkpoints=checkpoints,
+        choice=choice,
+        targets=targets,
+        **common,
+    )
+    if parallel.rank():
+        return
+    frame = template_of(view, config.max_length, trained.model)
+    tuned = _tuned(trained, folds, origin, frame)
+    save_trained(out, trained, tuned, frame, origin)
+    mark_finished(out, checkpoints)
+    held_out = f"{view.folds} folds" if view.folds else "dev"
+    printer.close(f"{label}: {held_out} {100 * tuned.score:.1f} at epoch {trained.epoch}")
+
+
+def _tuned(trained: Trained, folds: CrossValidation | None, origin: Origin, frame: TextTemplate) -> Tuned:
+    """Set the temperature of the trained model, and return what else is tuned on dev or on the `folds`."""
+    view = origin.view
+    if folds is None:
+        thresholds = tune(trained.model, view, frame, origin.config.precision)
+        return Tuned(score=trained.dev_accuracy, thresholds=thresholds, history=trained.history)
+    labels = np.asarray(view.split("train").labels)
+    out_of_fold, thresholds = tune_by(trained.model, folds.predicted, labels)
+    if origin.teacher is not None:  # what it learned is calibrated; the temperature is that of students of labels
+        trained.model.temperature.fill_(1.0)
+    return Tuned(
+        score=folds.predicted.score(labels),
+        thresholds=thresholds,
+        history=folds.history,
+        out_of_fold=out_of_fold.logits,
+    )

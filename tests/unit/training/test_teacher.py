@@ -1,0 +1,63 @@
+"""Targets of a student: labels, out-of-fold probabilities, and the teacher's probabilities, each for its own text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epigram.core.errors import DataError
+from epigram.evaluation.results import write_evaluation
+from epigram.training.teacher import Teacher
+from tests.support.evaluation_samples import system
+
+TEXTS = np.array([[0.3, 0.7], [0.9, 0.1], [0.5, 0.5]], np.float32)  # of three texts without labels
+LABELS = np.array([1, 0, 0, 1])  # of four training texts
+OUT_OF_FOLD = np.array([[[0.6, 0.4], [0.5, 0.5], [0.2, 0.8], [0.1, 0.9]], [[0.0, 1.0]] * 4], np.float32)  # of two seeds
+
+
+@pytest.fixture
+def teacher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Teacher:
+    evaluation = system("svm", [set(), set()], [set(), set()], rows=4)
+    predictions = replace(evaluation.predictions, dev_probabilities=OUT_OF_FOLD, dev_rows=np.array([2, 3, 5, 8]))
+    write_evaluation(tmp_path / "svm", replace(evaluation, predictions=predictions))
+    monkeypatch.setattr(Teacher, "probabilities", lambda self, view, seed: TEXTS)
+    return Teacher(name="svm", models=tmp_path, evaluated=tmp_path / "svm")
+
+
+def view_of(folds: int, *, task: str = "single", rows: tuple[int, ...] = (2, 3, 5, 8)) -> Any:
+    labels = LABELS if task == "single" else np.array([[1, 1], [0, 0], [1, 0], [0, 1]], np.uint8)
+    train = SimpleNamespace(labels=labels, rows=np.array(rows))
+    return SimpleNamespace(split=lambda name: train, folds=folds, task=task, labels=["a", "b"])
+
+
+def test_with_a_dev_split_the_training_texts_have_their_labels(teacher: Teacher) -> None:
+    found = teacher.targets(view_of(0), 0, 1.0)
+    assert found.tolist() == [[0, 1], [1, 0], [1, 0], [0, 1], *TEXTS.tolist()]
+    assert found.dtype == np.float32
+
+
+@pytest.mark.parametrize(("weight", "first"), [(0.0, [0.6, 0.4]), (0.25, [0.45, 0.55]), (1.0, [0.0, 1.0])])
+def test_with_folds_the_labels_have_their_weight(teacher: Teacher, weight: float, first: list[float]) -> None:
+    found = teacher.targets(view_of(5), 0, weight)
+    assert found[0] == pytest.approx(first)
+    assert found[:4] == pytest.approx(weight * np.eye(2)[LABELS] + (1 - weight) * OUT_OF_FOLD[0])
+    assert (found[4:] == TEXTS).all()
+
+
+def test_a_text_with_several_labels_has_the_mean_of_each(teacher: Teacher) -> None:
+    assert teacher.targets(view_of(5, task="multi"), 0, 0.5)[:2] == pytest.approx(np.array([[0.8, 0.7], [0.25, 0.25]]))
+
+
+def test_each_seed_has_the_probabilities_of_its_teacher(teacher: Teacher) -> None:
+    assert (teacher.targets(view_of(5), 1, 0.0)[:4] == [0.0, 1.0]).all()
+
+
+@pytest.mark.parametrize(("seed", "rows"), [(2, (2, 3, 5, 8)), (0, (2, 5, 3, 8)), (0, (2, 3, 5))])
+def test_probabilities_of_other_texts_are_refused(teacher: Teacher, seed: int, rows: tuple[int, ...]) -> None:
+    with pytest.raises(DataError, match=f"does not evaluate seed {seed} on the folds of train"):
+        teacher.targets(view_of(5, rows=rows), seed, 0.0)
