@@ -176,3 +176,10 @@ def test_the_student_keeps_the_temperature_of_what_it_learned(slang: Workshop) -
     gold = view.split("train").labels[:, None] == np.arange(3)
     logits = load_file(folder / "out_of_fold.safetensors")["logits"]
     assert fit_temperature(logits, gold, multi=False) == pytest.approx(1.0, abs=0.01)
+
+
+def test_the_report_says_what_the_score_of_the_folds_is(slang: Workshop) -> None:
+    page = (slang.root / "data/report/report.html").read_text()
+    section = page.split("<h3>Students</h3>")[1].partition("</table>")[0]
+    assert "students that learned labels alone" in section
+    assert '<td class="number">0.50</td>' in section
