@@ -32,8 +32,8 @@ def noisy(rows: Any) -> Any:
 
     def changed(split: str, seed: int) -> Iterator[dict[str, Any]]:
         times = 8 if split == "dev" else 1  # enough to judge a weight
-        found = [row for number in range(times) for row in rows(split, seed + 100 * number)]
-        draw = np.random.default_rng(seed + 10)
+        found = [row for number in range(times) for row in rows(split, seed + 1000 + 100 * number)]
+        draw = np.random.default_rng(seed + 11)  # with these, both systems have a large weight
         for row in found:
             other = found[int(draw.integers(len(found)))]["label"]
             yield {**row, "label": other if draw.random() < 1 / 3 else row["label"]}
