@@ -104,8 +104,9 @@ def batches_of(
     device: torch.device | str = "cpu",
     *,
     token_supervision: tuple[float, int] = (1.0, 0),
+    label_names: bool = False,
 ) -> TextBatches:
-    """Return one split of a view on `device`.
+    """Return one split of a view on `device`, with the `label_names` if the view has them.
 
     `token_supervision` is the share of its texts that keep their token labels, and a seed.
     """
@@ -119,8 +120,16 @@ def batches_of(
         else _keep_token_labels(part.ids.with_values(part.token_labels), *token_supervision),
         characters=part.characters,
         word_weight=_word_weight(view, frame, part.ids),
+        label_names=_label_names(view, frame, device) if label_names else None,
         device=device,
     )
+
+
+def _label_names(view: View, frame: TextTemplate, device: torch.device | str) -> TextBatches | None:
+    """Return the names of the labels as texts; None if they are not words or tokens have characters."""
+    if not view.label_tokens or view.characters:
+        return None
+    return TextBatches.from_template(frame, Ragged.from_lists(view.label_tokens, np.int64), device=device)
 
 
 def taught_batches(

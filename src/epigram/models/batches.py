@@ -49,7 +49,7 @@ class TextBatches:
     truncated. An empty text becomes one unknown token. `token_labels` (T,) are the labels of the tokens, `UNLABELLED`
     for a token without one. `characters` has the characters of each of the T tokens, and `word_weight` (T,) the
     part-of-speech weights of their words. `plain_class` is the class with the smallest share of tokens with a label
-    other than the default.
+    other than the default. `label_names` are the names of the C labels as texts, if a fit uses them.
 
     Raises ValueError if `max_length` leaves no room for text.
     """
@@ -68,6 +68,7 @@ class TextBatches:
         characters: Ragged[Any] | None = None,
         plain_class: int = 0,
         word_weight: NDArray[Any] | None = None,
+        label_names: TextBatches | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         max_text = max_length - len(prefix) - len(suffix)
@@ -92,6 +93,7 @@ class TextBatches:
             self.word_weight = torch.from_numpy(np.append(word_weight, NO_WORD).astype(np.float32)).to(device)
         self.lengths: Rows = np.maximum(counts, 1).astype(np.int64) + len(prefix) + len(suffix)
         self.pad_id, self.plain_class, self.device = pad_id, plain_class, torch.device(device)
+        self.label_names = label_names
 
     @classmethod
     def from_template(cls, frame: TextTemplate, texts: Ragged[Any], **more: Any) -> TextBatches:

@@ -29,12 +29,15 @@ class ClassifierConfig(Strict):
 class FrozenClassifierConfig(ClassifierConfig):
     """Configuration of a classifier whose encoder keeps its weights; only the linear head is fitted.
 
-    A saved model is a `classifier`, as the two differ in their training only.
+    `label_names`: if the labels are words, the weights of the head may include the similarity of a text to the name of
+    each label. A saved model is a `classifier`, as the two differ in their training only.
     """
 
     kind: ClassVar[str] = "frozen_classifier"
     by_gradient: ClassVar[bool] = False
     train_settings: ClassVar[tuple[str, ...]] = ("max_length", "class_weight")  # those with an effect
+
+    label_names: bool = True
 
     def check_head(self, head: Any) -> None:
         """Raise ValueError for the settings of a `head` that has more to learn than one linear layer."""

@@ -92,10 +92,14 @@ class Predicted:
 
     def loss(self, labels: NDArray[np.integer]) -> float:
         """Return the mean negative log-likelihood of `labels`: class indices (N,) or indicators (N, C)."""
+        return float(self.losses(labels).mean())
+
+    def losses(self, labels: NDArray[np.integer]) -> Array:
+        """Return the negative log-likelihood of each of the `labels`, which are as for `loss`."""
         p = np.clip(self.probabilities, 1e-7, 1 - 1e-7)
         if self.multi:
-            return float(-np.where(labels > 0, np.log(p), np.log1p(-p)).mean())
-        return float(-np.log(p[np.arange(len(labels)), labels]).mean())
+            return np.asarray(-np.where(labels > 0, np.log(p), np.log1p(-p)))
+        return np.asarray(-np.log(p[np.arange(len(labels)), labels]))
 
     def _score(self, logits: Array, labels: NDArray[np.integer]) -> float:
         if not self.multi:

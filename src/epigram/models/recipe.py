@@ -94,6 +94,11 @@ class Recipe:
         return settings
 
     @property
+    def uses_label_names(self) -> bool:
+        """Whether the model is fitted with the names of the labels, if they are words."""
+        return bool(getattr(parse_part(MODELS, self.model, f"{self.name}.model"), "label_names", False))
+
+    @property
     def has_encoder(self) -> bool:
         """Whether the model is built from an encoder and a head."""
         return issubclass(MODELS[self.kind], ClassifierConfig)

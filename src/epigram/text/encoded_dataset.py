@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -52,6 +53,7 @@ class View:
     language: str  # zh or en
     task: str  # single or multi
     labels: list[str]
+    label_tokens: list[list[int]]  # token ids of the name of each label; empty if the labels are not words
     token_labels: list[str]  # default label first; empty if tokens are not labelled
     tokens_only: bool  # text labels are inferred from token labels
     tokenizer: str  # token or wordpiece
@@ -91,9 +93,12 @@ class View:
         return view
 
     def _check_ids(self) -> None:
-        ids = (self.pad_id, self.unk_id, self.mask_id, self.cls_id, self.sep_id, *self.prefix_ids, *self.suffix_ids)
+        ids: list[int | None] = [*self.prefix_ids, *self.suffix_ids, *chain.from_iterable(self.label_tokens)]
+        ids += [self.pad_id, self.unk_id, self.mask_id, self.cls_id, self.sep_id]
         if not all(index is None or 0 <= index < self.vocabulary for index in ids) or self.max_length < 1:
             raise DataError(f"{self.folder / 'view.json'} contains ids outside the vocabulary: run dvc repro")
+        if len(self.label_tokens) not in {0, len(self.labels)}:
+            raise DataError(f"{self.folder / 'view.json'} lacks tokens of labels: run dvc repro")
 
     @property
     def choosing(self) -> str:

@@ -16,6 +16,7 @@ from epigram.core.files import sha256, write_json
 from epigram.core.npy_files import read_array
 from epigram.text.encoded_dataset import ENTRIES
 from epigram.text.encoding import TextEncoder
+from epigram.text.label_names import label_tokens
 from epigram.text.pos_table import PosTable, weights_for, words_of
 from epigram.text.settings import View
 from epigram.text.student_texts import StudentTexts, write_texts
@@ -111,6 +112,7 @@ def write_view(
     content = {
         "view": name,
         **_corpus_fields(corpus),
+        "label_tokens": label_tokens(corpus.label_names or corpus.labels, tokenizer.tokenizer, tokenizer.max_length),
         "tokenizer": tokenizer.kind,
         "checkpoint": view.checkpoint,
         "weights": _checkpoint_digest(view.checkpoint),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,6 +13,21 @@ from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 
 Encode = Callable[[Classifier, TextBatches], NDArray[np.float64]]
+Floats = NDArray[np.floating[Any]]
+
+
+class Encodings(NamedTuple):
+    """Encodings of the training texts (N, D), of the held-out texts, and of the names of the labels (C, D)."""
+
+    train: Floats
+    dev: Floats | None = None
+    names: Floats | None = None
+
+    @classmethod
+    def of(cls, encode: Encode, model: Classifier, train: TextBatches, dev: TextBatches | None) -> Encodings:
+        """Return the encodings of `train`, of `dev` and of the label names of `train`, if there are any."""
+        more = (None if texts is None else encode(model, texts) for texts in (dev, train.label_names))
+        return cls(encode(model, train), *more)
 
 
 class KnownEncodings:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -16,29 +15,34 @@ from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.predict import Predicted, gold_labels
 from epigram.nn.heads.linear_ngrams import LinearNgramsHead
+from epigram.training.known_encodings import Encodings, Floats
+from epigram.training.label_prior import is_worth, prior_weights
 from epigram.training.row_space import from_row_space, in_row_space
-from epigram.training.svm import SvmOptions, fit_scale, fit_svms
+from epigram.training.svm import SvmOptions, fit_scale, fit_svms, scaled
 from epigram.training.trained import FitOptions, pool
 
 SCALES = (1.0, 0.5, 2.0, 4.0)  # of the encodings, beside TF-IDF vectors of unit length
 PENALTIES = (1.0, 0.25, 4.0)  # C of liblinear
-
-Floats = NDArray[np.floating[Any]]
+STRENGTHS = (1.0, 2.0, 4.0, 8.0)  # of the prior: margins of a text that is as similar as can be to the name of a label
 
 
 class Choice(NamedTuple):
-    """Settings of the SVMs: scale of the encodings, C, and the factor that turns margins into logits."""
+    """Settings of the SVMs: scale of the encodings, C, and the factor that turns margins into logits.
+
+    `strength` is that of the prior by the names of the labels, which is added to the margins.
+    """
 
     scale: float
     penalty: float
     factor: float = 1.0
+    strength: float = 0.0
 
 
 class NgramProblem:
     """SVMs on the encodings of some texts beside their TF-IDF, judged on held-out texts if there are any.
 
-    `encodings` are those of `train` (N, D) and of `dev`. They are standardized, with about unit length, by the mean and
-    the standard deviation of `train`. The head gets the document frequencies of `train`.
+    The encodings are standardized, with about unit length, by the mean and the standard deviation of those of `train`.
+    The head gets the document frequencies of `train`.
     """
 
     def __init__(
@@ -46,16 +50,19 @@ class NgramProblem:
         model: Classifier,
         train: TextBatches,
         dev: TextBatches | None,
-        encodings: tuple[Floats, Floats | None],
+        encodings: Encodings,
         options: FitOptions,
     ) -> None:
-        head, (x, held_out) = model.head, encodings
+        head, (x, held_out, names) = model.head, encodings
         assert isinstance(head, LinearNgramsHead)
         self.mean, self.spread = x.mean(0), x.std(0) * np.sqrt(x.shape[1])
         self.spread[self.spread == 0.0] = 1.0  # a constant feature
         self.known = set_idf(head, train)
         self.classes, self.multi, self.options = head.out.out_features, model.multi, options
         self.train = self._features(head, train, x)
+        self.prior = None if names is None else self.spread[:, None] * prior_weights(
+            names, x, self.train.labels, model.encoder.width
+        )
         if dev is not None and held_out is not None:
             self.held_out = self._features(head, dev, held_out)
         self._solutions: dict[tuple[float, float], tuple[Floats, Floats]] = {}
@@ -67,25 +74,35 @@ class NgramProblem:
     def choose(self, problems: Sequence[NgramProblem]) -> Choice:
         """Return the settings with the lowest loss on the held-out texts of all `problems` together.
 
-        First the scale is chosen at the first penalty, then the penalty.
+        First the scale is chosen at the first penalty, then the penalty, both without the prior, then its strength with
+        any of the tried ones, if the prior is worth it.
         """
         wanted = np.concatenate([each.held_out.labels for each in problems])
 
-        def judge(scale: float, penalty: float) -> tuple[float, Choice]:
-            margins = pool([each.predicted(Choice(scale, penalty)) for each in problems])
+        def judge(choice: Choice) -> tuple[float, Choice]:
+            margins = pool([each.predicted(choice) for each in problems])
             factor = fit_scale(margins, wanted)
-            logits = replace(margins, logits=margins.logits * np.float32(factor))
-            return logits.loss(wanted), Choice(scale, penalty, factor)
+            return scaled(margins, factor).loss(wanted), choice._replace(factor=factor)
 
-        found = [judge(scale, PENALTIES[0]) for scale in SCALES]
+        tried = [Choice(scale, PENALTIES[0]) for scale in SCALES]
+        found = [judge(choice) for choice in tried]
         scale = min(found, key=lambda each: each[0])[1].scale
-        found += [judge(scale, penalty) for penalty in PENALTIES[1:]]
-        return min(found, key=lambda each: each[0])[1]
+        tried += [Choice(scale, penalty) for penalty in PENALTIES[1:]]
+        found += [judge(choice) for choice in tried[len(found) :]]
+        plain = min(found, key=lambda each: each[0])[1]
+        if self.prior is None:
+            return plain
+        more = [judge(choice._replace(strength=strength)) for choice in tried for strength in STRENGTHS]
+        with_prior = min(more, key=lambda each: each[0])[1]
+        one, other = (pool([each.predicted(choice) for each in problems]) for choice in (with_prior, plain))
+        return with_prior if is_worth(one, other, wanted) else plain
 
     def predicted(self, choice: Choice) -> Predicted:
         """Return the predictions for the held-out texts."""
         weight, bias = self.solution(choice)
         margins = np.asarray(self.held_out.beside(choice.scale) @ weight + bias, dtype=np.float32)
+        if self.prior is not None and choice.strength > 0.0:
+            margins += np.float32(choice.strength) * (self.held_out.encodings @ self.prior).astype(np.float32)
         return Predicted(margins * np.float32(choice.factor), None, self.multi)
 
     def solution(self, choice: Choice) -> tuple[Floats, Floats]:
@@ -108,7 +125,10 @@ class NgramProblem:
         """Set the weights of the head of `model`, which contain the standardization."""
         head, (weight, bias), width = cast(LinearNgramsHead, model.head), self.solution(choice), len(self.mean)
         weight, bias = weight * choice.factor, bias * choice.factor
-        dense = choice.scale * weight[:width] / self.spread[:, None]
+        dense = choice.scale * weight[:width]
+        if self.prior is not None and choice.strength > 0.0:
+            dense = dense + choice.factor * choice.strength * self.prior
+        dense = dense / self.spread[:, None]
         with torch.no_grad():
             head.out.weight.copy_(torch.from_numpy(dense.T))
             head.out.bias.copy_(torch.from_numpy(bias - self.mean @ dense))

@@ -63,5 +63,6 @@ def prepare(
     device = default_device() if recipe.has_encoder else torch.device("cpu")  # NumPy fits the others
     model: Any = recipe.build(data_spec_of(view, config.max_length, pretrained), path).to(device)
     frame = template_of(view, config.max_length, model)
-    train = batches_of(view, "train", frame, device, token_supervision=(config.token_supervision, seed))
+    supervision = config.token_supervision, seed
+    train = batches_of(view, "train", frame, device, token_supervision=supervision, label_names=recipe.uses_label_names)
     return model, train, batches_of(view, "dev", frame, device)

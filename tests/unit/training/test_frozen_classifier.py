@@ -45,7 +45,7 @@ OPTIONS = FitOptions(config=TrainingConfig(), path="systems.x", seed=0, rate=0.0
 class Chosen:
     """Texts of one token each, whose encodings and labels are given; they are their own encoder."""
 
-    device = torch.device("cpu")
+    device, label_names = torch.device("cpu"), None
 
     def __init__(self, x: Any, labels: Any) -> None:
         self.x, self.labels = torch.tensor(x, dtype=torch.float32), torch.tensor(labels)

@@ -29,6 +29,7 @@ from epigram.stages.train import train_seed
 from epigram.text.encoded_dataset import View
 from epigram.training import ngram_regression
 from epigram.training.config import TrainingConfig
+from epigram.training.known_encodings import Encodings
 from epigram.training.ngram_regression import Features, ngram_matrix, set_idf
 from epigram.training.trained import FitOptions
 
@@ -109,7 +110,7 @@ def test_it_uses_the_encodings_where_no_n_gram_is_known(
     head = LinearNgramsHead(LinearNgramsConfig(), context, width(2))
     model.head = head
     options = FitOptions(config=CONFIG, path="systems.x", seed=0, rate=0.0)
-    given = encodings["train"], encodings["dev"]
+    given = Encodings(encodings["train"], encodings["dev"])
     problem = ngram_regression.NgramProblem(model, batches["train"], batches["dev"], given, options)
     problem.install(model, problem.choose([problem]))
     with torch.no_grad():
@@ -138,7 +139,7 @@ def test_dev_chooses_scale_and_penalty(scale: float, penalty: float, monkeypatch
     monkeypatch.setattr(ngram_regression, "fit_scale", lambda *_: 1.0)
     best = made_problem(np.ones((3, 1)))
     choice = best.choose([best])
-    assert choice == (scale, penalty, 1.0)
+    assert choice == (scale, penalty, 1.0, 0.0)
     assert asked[:4] == [(each, 1.0) for each in ngram_regression.SCALES]
     assert asked[4:] == [(scale, 0.25), (scale, 4.0)]
     assert best.solution(choice)[0][0, 0] * scale == pytest.approx(1.0)
@@ -151,7 +152,7 @@ def made_problem(encodings: Any, labels: Any = (0, 0, 0), held_out: Any = None) 
 
     problem = object.__new__(ngram_regression.NgramProblem)
     problem.options, problem.classes, problem.multi = FitOptions(config=CONFIG, path="", seed=0, rate=0.0), 2, False
-    problem._solutions = {}
+    problem._solutions, problem.prior = {}, None
     labels = np.array(labels)
     none = csr_matrix((len(labels), 0))
     problem.train = Features(encodings, none, labels)

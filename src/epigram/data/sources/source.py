@@ -96,7 +96,7 @@ class Source(SourceSection):
     read: dict[str, Any] = field(default_factory=dict)  # reader: NAME, and the options of that reader
     splits: dict[Split, list[str]] = field(default_factory=dict)  # file names, or values of the split column
     labels: list[str] = field(default_factory=list)  # in order; if empty, the sorted labels of the texts
-    label_names: dict[str, str] = field(default_factory=dict)  # label → its name in prompts, in the texts' language
+    label_names: dict[str, str] = field(default_factory=dict)  # label → its name in the texts' language
     rows: dict[Literal["train", "dev", "test", "all"], int] = field(default_factory=dict)  # expected counts
     keep: list[str] = field(default_factory=list)  # additional columns to keep
     folds: Folds | None = None  # instead of validate.folds

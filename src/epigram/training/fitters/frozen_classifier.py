@@ -18,20 +18,28 @@ from epigram.nn.heads.linear import LinearHead
 from epigram.nn.heads.linear_ngrams import LinearNgramsHead
 from epigram.training import fitters
 from epigram.training.config import ClassWeight
-from epigram.training.known_encodings import Encode, KnownEncodings
+from epigram.training.known_encodings import Encode, Encodings, Floats, KnownEncodings
+from epigram.training.label_prior import is_worth, prior_weights
 from epigram.training.ngram_regression import NgramProblem
 from epigram.training.row_space import from_row_space, in_row_space
 from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, closed_form, pool
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)  # C of scikit-learn: the inverse of the penalty's weight
+STRENGTHS = (5.0, 10.0, 20.0, 40.0)  # of the prior: logits of a text that is as similar as can be to a name
 NEVER = -30.0  # logit of a class without training texts
 
-Floats = NDArray[np.floating[Any]]
 Solution = tuple[Floats, Floats]  # weights (D, C) and biases (C,)
 
 
+class LogisticSettings(NamedTuple):
+    """Settings of a logistic regression: C, and the strength of the prior by the names of the labels."""
+
+    penalty: float
+    strength: float = 0.0
+
+
 class Choice(NamedTuple):
-    """What the folds chose, the penalty or the settings of the SVMs, and the encodings of all their texts."""
+    """What the folds chose, the settings of the regression or of the SVMs, and the encodings of all their texts."""
 
     settings: Any
     known: KnownEncodings
@@ -66,7 +74,7 @@ def fit_folds(folds: Iterable[Fold]) -> FoldResults:
 def _problem(
     model: Classifier, train: TextBatches, dev: TextBatches | None, options: FitOptions, encoded: Encode
 ) -> Any:
-    encodings = encoded(model, train), None if dev is None else encoded(model, dev)
+    encodings = Encodings.of(encoded, model, train, dev)
     if isinstance(model.head, LinearNgramsHead):
         return NgramProblem(model, train, dev, encodings, options)
     return LogisticProblem(model, train, dev, encodings, options.config.class_weight)
@@ -74,15 +82,15 @@ def _problem(
 
 def fit(model: Classifier, train: TextBatches, dev: TextBatches, class_weight: ClassWeight = "none") -> None:
     """Set the head's linear layer to the logistic regression with the penalty that has the lowest loss on `dev`."""
-    problem = LogisticProblem(model, train, dev, (encode(model, train), encode(model, dev)), class_weight)
+    problem = LogisticProblem(model, train, dev, Encodings.of(encode, model, train, dev), class_weight)
     problem.install(model, problem.choose([problem]))
 
 
 class LogisticProblem:
     """Logistic regression of the labels of some texts on their encodings, judged on held-out texts if there are any.
 
-    `encodings` are those of `train` (N, D) and of `dev`. They are standardized with the mean and the standard deviation
-    of `train`.
+    The encodings are standardized with the mean and the standard deviation of those of `train`. With names of the
+    labels, a prior is added to the fitted weights.
     """
 
     def __init__(
@@ -90,40 +98,60 @@ class LogisticProblem:
         model: Classifier,
         train: TextBatches,
         dev: TextBatches | None,
-        encodings: tuple[Floats, Floats | None],
+        encodings: Encodings,
         class_weight: ClassWeight,
     ) -> None:
-        x, held_out = encodings
+        x, held_out, names = encodings
         self.mean, self.scale = x.mean(0), x.std(0)
         self.scale[self.scale == 0.0] = 1.0  # a constant feature
         self.x, self.basis = in_row_space((x - self.mean) / self.scale)
         self.y = gold_labels(train)
         self.classes, self.class_weight = cast(LinearHead, model.head).out.out_features, class_weight
         self.multi, self._solutions = model.multi, dict[float, Solution]()
+        self.prior = None if names is None else self.scale[:, None] * prior_weights(
+            names, x, self.y, model.encoder.width
+        )  # (D, C)
         if held_out is not None and dev is not None:
             self.held_out, self.wanted = (held_out - self.mean) / self.scale, gold_labels(dev)
 
-    def choose(self, problems: Sequence[LogisticProblem]) -> float:
-        """Return the penalty with the lowest loss on the held-out texts of all `problems` together."""
-        wanted = np.concatenate([each.wanted for each in problems])
-        return min(PENALTIES, key=lambda penalty: pool([each.predicted(penalty) for each in problems]).loss(wanted))
+    def choose(self, problems: Sequence[LogisticProblem]) -> LogisticSettings:
+        """Return the settings with the lowest loss on the held-out texts of all `problems` together.
 
-    def predicted(self, penalty: float) -> Predicted:
+        Those with a prior are chosen only if the prior is worth it.
+        """
+        wanted = np.concatenate([each.wanted for each in problems])
+
+        def pooled(settings: LogisticSettings) -> Predicted:
+            return pool([each.predicted(settings) for each in problems])
+
+        def best(strengths: Sequence[float]) -> LogisticSettings:
+            tried = (LogisticSettings(penalty, strength) for strength in strengths for penalty in PENALTIES)
+            return min(tried, key=lambda settings: pooled(settings).loss(wanted))
+
+        plain = best([0.0])
+        if self.prior is None:
+            return plain
+        with_prior = best(STRENGTHS)
+        return with_prior if is_worth(pooled(with_prior), pooled(plain), wanted) else plain
+
+    def predicted(self, settings: LogisticSettings) -> Predicted:
         """Return the predictions for the held-out texts."""
-        weight, bias = self.solution(penalty)
+        weight, bias = self.solution(settings)
         return Predicted((self.held_out @ weight + bias).astype(np.float32), None, self.multi)
 
-    def solution(self, penalty: float) -> Solution:
+    def solution(self, settings: LogisticSettings) -> Solution:
         """Return weights (D, C) and biases (C,) for the standardized encodings."""
+        penalty, strength = settings
         if penalty not in self._solutions:
             options = LogisticOptions(penalty, self.class_weight)
             weight, bias = _solve(self.x, self.y, self.classes, options)
             self._solutions[penalty] = from_row_space(weight, self.basis), bias
-        return self._solutions[penalty]
+        weight, bias = self._solutions[penalty]
+        return (weight if self.prior is None or strength == 0.0 else weight + strength * self.prior), bias
 
-    def install(self, model: Classifier, penalty: float) -> None:
+    def install(self, model: Classifier, settings: LogisticSettings) -> None:
         """Set the linear layer of `model`, which contains the standardization."""
-        (weight, bias), layer = self.solution(penalty), cast(LinearHead, model.head).out
+        (weight, bias), layer = self.solution(settings), cast(LinearHead, model.head).out
         with torch.no_grad():
             layer.weight.copy_(torch.from_numpy((weight / self.scale[:, None]).T))
             layer.bias.copy_(torch.from_numpy(bias - self.mean / self.scale @ weight))
