@@ -36,6 +36,7 @@ TINY: dict[str, dict[str, Any]] = {
     "region": {"width": 8, "radius": 1},
     "fast_text": {"width": 8, "buckets": 50},
     "sentence_encoder": {},
+    "static_embedding": {"width": 8},
     "pretrained": {"small": {"width": 8, "heads": 2, "hidden": 8, "depth": 2}},
 }
 STACK = {"kind": "transformer", **TINY["transformer"]}

@@ -30,6 +30,7 @@ WITH_ATTENTION = ("transformer", "universal_transformer", "pretrained", *CHECKPO
 WITHOUT_ATTENTION = tuple(kind for kind in ENCODERS if kind not in WITH_ATTENTION)
 WITH_LAYERS = (*WITH_ATTENTION, "bilstm", "semantic_perceptron")
 WITHOUT_LAYERS = tuple(kind for kind in ENCODERS if kind not in WITH_LAYERS)
+WHOLE_TEXTS = ("sentence_encoder", "static_embedding")  # pretrained encoders with one state per text
 PROMPTS = ("prompt", "soft prompt")
 IN_ATTENTION = ("after", "inside", "log")
 HTH = ("hth paper", "hth residual")
@@ -88,13 +89,13 @@ REFUSALS = (
         "the attention of this family cannot be replaced",
     ),
     Refusal(
-        ("encoder", ("sentence_encoder",)),
+        ("encoder", WHOLE_TEXTS),
         ("POS", ("embedding", *IN_ATTENTION)),
         r"encoder\.pos_weight is not a setting",
         "the encoder has no part-of-speech weights",
     ),
     Refusal(
-        ("encoder", tuple(kind for kind in WITHOUT_ATTENTION if kind != "sentence_encoder")),
+        ("encoder", tuple(kind for kind in WITHOUT_ATTENTION if kind not in WHOLE_TEXTS)),
         ("POS", IN_ATTENTION),
         r"encoder\.pos_weight is '\w+'; expected 'none' or 'embedding'",
         "the encoder has no attention; use `embedding`",
@@ -124,7 +125,7 @@ REFUSALS = (
         "the head has a classifier on every layer, and the encoder has no layers",
     ),
     Refusal(
-        ("encoder", ("dpcnn", "vdcnn", "sentence_encoder")),
+        ("encoder", ("dpcnn", "vdcnn", *WHOLE_TEXTS)),
         ("head", ("attention_labeler", "tagger", *PROMPTS)),
         r"head: \w+ needs an encoder with one state per token",
         "the head reads every token, and the encoder shortens the text",

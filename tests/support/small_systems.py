@@ -38,6 +38,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "vdcnn": {"embedding": 64, "filters": [64, 64, 64, 64], "hidden": 64, "k": 3},
     "universal_transformer": {"width": 32, "hidden": 48, "depth": 3},
     "sentence_encoder": {},
+    "static_embedding": {"width": 32},
 }
 SMALL_HEADS: dict[str, dict[str, Any]] = {
     "convolution": {"filters": 16},

@@ -9,7 +9,7 @@ from pathlib import Path
 from epigram.core.config_types import nearest
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.extras import MissingPackageError, pip_install
-from epigram.core.files import sha256
+from epigram.core.files import read_json, sha256
 from epigram.core.hub_checkpoints import (
     HUB_FOLDER,
     HUB_PREFIX,
@@ -95,6 +95,23 @@ def is_sentence_encoder(checkpoint: str) -> bool:
         return _known(name, checkpoint).sha256.keys() >= SENTENCE_ENCODER_FILES
     folder = Path(checkpoint).expanduser()  # those of the hub never are: their files are not downloaded
     return all((folder / file).is_file() for file in SENTENCE_ENCODER_FILES)
+
+
+def is_static_model(checkpoint: str) -> bool:
+    """Return whether a checkpoint is a table of token vectors that Model2Vec has saved; it need not exist.
+
+    Raises ParameterError for a checkpoint of the hub that has no full commit hash.
+    """
+    if checkpoint.startswith(PREFIX):
+        return False
+    hub = checkpoint.startswith(HUB_PREFIX)
+    folder = parse_hub_checkpoint(checkpoint).folder if hub else Path(checkpoint).expanduser()
+    try:
+        config = read_json(folder / "config.json")
+    except (InputMissingError, DataError):  # read again, and reported, where a checkpoint is loaded
+        return False
+    values = config if isinstance(config, dict) else {}
+    return values.get("model_type") == "model2vec" or values.get("architectures") == ["StaticModel"]
 
 
 def verify_checkpoint(checkpoint: str) -> None:

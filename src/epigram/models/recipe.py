@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from torch import nn
 
-from epigram.core.checkpoint_folders import is_sentence_encoder
+from epigram.core.checkpoint_folders import is_sentence_encoder, is_static_model
 from epigram.core.config_types import nearest, shown, validate_as
 from epigram.core.errors import ParameterError
 from epigram.models.classifier import Classifier, ClassifierConfig, FrozenClassifierConfig
@@ -107,12 +107,12 @@ class Recipe:
         """Return this recipe with the training defaults for a view's `checkpoint`, or those from scratch if None.
 
         Only a pretrained encoder starts from the checkpoint; for any other one it is no more than a tokenizer. A
-        Universal Sentence Encoder is an encoder of its own.
+        Universal Sentence Encoder and a table of token vectors are encoders of their own.
         """
         encoder = self.encoder
         starts = checkpoint is not None and encoder.get("kind") == "pretrained"
-        if checkpoint is not None and starts and is_sentence_encoder(checkpoint):
-            encoder = {**encoder, "kind": "sentence_encoder"}
+        if checkpoint is not None and starts:
+            encoder = {**encoder, "kind": _encoder_kind(checkpoint)}
         train = {**self.train, **(self.checkpoint_train if starts else {})}
         return replace(self, encoder=encoder, train=train, checkpoint_train={})
 
@@ -154,6 +154,12 @@ class Recipe:
         if context.vectors is not None:
             set_pretrained_vectors(encoder.token_table, context.vectors)
         return Classifier(encoder, head_config.build(context, encoder), multi=context.multi)
+
+
+def _encoder_kind(checkpoint: str) -> str:
+    if is_sentence_encoder(checkpoint):
+        return "sentence_encoder"
+    return "static_embedding" if is_static_model(checkpoint) else "pretrained"
 
 
 def _override(own: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tokenizers import Tokenizer
 
-from epigram.core.checkpoint_folders import checkpoint_folder, is_sentence_encoder
+from epigram.core.checkpoint_folders import checkpoint_folder, is_sentence_encoder, is_static_model
 from epigram.core.config_types import parse_json
 from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import read_limited_text
@@ -21,22 +21,29 @@ PADDING_OFFSET_FAMILIES = {  # position ids start at the padding id + 1, so that
 
 
 class Checkpoint(NamedTuple):
-    """Tokenizer of a checkpoint, and the maximum number of tokens of its model (None if unknown)."""
+    """Tokenizer of a checkpoint, and the maximum number of tokens of its model (None if unknown).
+
+    `marked`: the model reads a text between the special tokens [CLS] and [SEP].
+    """
 
     tokenizer: Tokenizer
     positions: int | None
+    marked: bool = True
 
 
 def read_checkpoint(name: str) -> Checkpoint:
     """Load the tokenizer of the checkpoint `name` from its folder.
 
-    The files are tokenizer.json or vocab.txt, or sp.model of a Universal Sentence Encoder, which has no limit.
+    The files are tokenizer.json or vocab.txt, or sp.model of a Universal Sentence Encoder, which has no limit. A table
+    of token vectors has none either, and reads no special tokens.
 
     Raises InputMissingError if the folder or the tokenizer does not exist, and DataError if a file cannot be read.
     """
     folder = checkpoint_folder(name)
     if is_sentence_encoder(name):
         return Checkpoint(read_unigram(folder / "sp.model"), None)
+    if is_static_model(name):
+        return Checkpoint(load(folder / "tokenizer.json"), None, marked=False)
     tokenizer_config, config = (_read_config(folder / file) for file in ("tokenizer_config.json", "config.json"))
     if (folder / "tokenizer.json").is_file():
         tokenizer = load(folder / "tokenizer.json")

@@ -54,18 +54,20 @@ def build_view_tokenizer(
 ) -> ViewTokenizer:
     """Return the tokenizer and the framing of `view` for a corpus; `checkpoint` is that of the view, if it is known.
 
-    WordPiece inputs are [CLS] prompt text [SEP], as in BERT; a prompt may also have words after the text. Raises
-    ParameterError if a checkpoint has no room for the prompt, and the errors of `read_checkpoint`.
+    WordPiece inputs are [CLS] prompt text [SEP], as in BERT, unless the checkpoint reads no special tokens; a prompt
+    may also have words after the text. Raises ParameterError if a checkpoint has no room for the prompt, and the errors
+    of `read_checkpoint`.
     """
     prefix, suffix = ("", "") if prompt is None else (prompt["prefix"], prompt["suffix"])
     if view.checkpoint is None:
         build = build_token_tokenizer if view.tokenizer == "token" else build_wordpiece_tokenizer
-        kind, tokenizer, positions = view.tokenizer, build(corpus, settings, f"{prefix}{MASK}{suffix}"), None
+        tokenizer, positions = build(corpus, settings, f"{prefix}{MASK}{suffix}"), None
+        kind, marked = view.tokenizer, view.tokenizer == "wordpiece"
     else:
         kind = "wordpiece"
-        tokenizer, positions = checkpoint or read_checkpoint(view.checkpoint)
+        tokenizer, positions, marked = checkpoint or read_checkpoint(view.checkpoint)
     special = special_ids(tokenizer)
-    before, after = ([], []) if kind == "token" else ([special.cls], [special.sep])
+    before, after = ([special.cls], [special.sep]) if marked else ([], [])
     prefix_ids = [index for index in before if index is not None] + prompt_ids(tokenizer, prefix)
     suffix_ids = prompt_ids(tokenizer, suffix) + [index for index in after if index is not None]
     room = settings.max_length if positions is None else positions - len(prefix_ids) - len(suffix_ids)

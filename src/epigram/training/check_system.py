@@ -48,7 +48,7 @@ def check_system(name: str, system: System, train: Mapping[str, Any], context: D
 
 def _untrained(recipe: Recipe, view: str, context: DataSpec) -> list[str]:
     """Return a warning if the encoder has random weights and keeps them."""
-    pretrained = recipe.encoder.get("kind") in ("pretrained", "sentence_encoder")
+    pretrained = recipe.encoder.get("kind") in ("pretrained", "sentence_encoder", "static_embedding")
     starts = pretrained and (context.checkpoint or context.pretrained)
     if recipe.by_gradient or not recipe.has_encoder or starts:
         return []

@@ -172,7 +172,7 @@ def test_tokenizer_json_of_a_checkpoint_is_read_without_its_padding_and_truncati
     tokenizer.enable_padding(length=8)
     tokenizer.enable_truncation(2)
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    read, positions = read_checkpoint(str(tmp_path))
+    read, positions, _ = read_checkpoint(str(tmp_path))
     assert positions is None
     assert special_ids(read) == (0, 1, None, None, 2)
     assert TextEncoder(read).encode(["a a a"], 512).ids.values.tolist() == [3, 3, 3]

@@ -26,6 +26,7 @@ REFUSED = {
     "dpcnn": SHORTENED,
     "vdcnn": SHORTENED,
     "sentence_encoder": SHORTENED,
+    "static_embedding": SHORTENED,
 }
 FIRST = list(range(20, 29))  # two texts without a common token
 SECOND = list(range(40, 49))

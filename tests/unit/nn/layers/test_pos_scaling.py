@@ -45,6 +45,7 @@ def test_every_encoder_with_weights_in_its_vectors_is_tested() -> None:
         "universal_transformer",
         "pretrained",
         "sentence_encoder",
+        "static_embedding",
     }
     assert all(RECIPES[name].encoder["kind"] == kind for name, kind in SYSTEMS.items())
 
