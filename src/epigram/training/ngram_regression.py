@@ -60,8 +60,10 @@ class NgramProblem:
         self.known = set_idf(head, train)
         self.classes, self.multi, self.options = head.out.out_features, model.multi, options
         self.train = self._features(head, train, x)
-        self.prior = None if names is None else self.spread[:, None] * prior_weights(
-            names, x, self.train.labels, model.encoder.width
+        self.prior = (
+            None
+            if names is None
+            else self.spread[:, None] * prior_weights(names, x, self.train.labels, model.encoder.width)
         )
         if dev is not None and held_out is not None:
             self.held_out = self._features(head, dev, held_out)

@@ -15,7 +15,7 @@ from epigram.text.encoded_dataset import View
 from epigram.training import cross_validation
 from epigram.training.config import TrainingConfig
 from epigram.training.cross_validation import cross_validate
-from epigram.training.fitters.frozen_classifier import PENALTIES, LogisticProblem
+from epigram.training.fitters.frozen_classifier import PENALTIES, LogisticProblem, LogisticSettings
 from epigram.training.plan import Plan
 from tests.support.bad_input import Workshop
 from tests.support.certain import SYSTEMS, one_label, prepared
@@ -29,19 +29,20 @@ class Told(LogisticProblem):
     """Problem of held-out texts of class 0, with a given logit for each penalty."""
 
     def __init__(self, texts: int, logit: dict[float, float]) -> None:
-        self.wanted, self.logit = np.zeros(texts, np.int64), logit
+        self.wanted, self.logit, self.prior = np.zeros(texts, np.int64), logit, None
 
-    def predicted(self, penalty: float) -> Predicted:
+    def predicted(self, settings: LogisticSettings) -> Predicted:
         """Return the same logits for all texts."""
-        return Predicted(np.tile(np.float32([self.logit.get(penalty, 0.0), 0.0]), (len(self.wanted), 1)), None)
+        logit = self.logit.get(settings.penalty, 0.0)
+        return Predicted(np.tile(np.float32([logit, 0.0]), (len(self.wanted), 1)), None)
 
 
 def test_the_penalty_has_the_lowest_loss_on_the_texts_of_all_folds() -> None:
     """The first fold alone chooses 0.01; together, nine texts that prefer 10 outweigh its three."""
     first, second = Told(3, {0.01: 2.0, 10.0: 1.0}), Told(9, {0.01: 0.0, 10.0: 1.0})
     assert {0.01, 10.0} < set(PENALTIES)
-    assert first.choose([first]) == 0.01
-    assert first.choose([first, second]) == 10.0
+    assert first.choose([first]).penalty == 0.01
+    assert first.choose([first, second]).penalty == 10.0
 
 
 @pytest.fixture(scope="module")

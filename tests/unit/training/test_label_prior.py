@@ -45,7 +45,7 @@ def test_the_weights_give_the_cosine_of_a_text_with_a_name() -> None:
     """Reading: cos(x - mean, name - mean of the names), with the mean length of the texts in place of each one's."""
     random = np.random.default_rng(0)
     names, x = random.normal(size=(3, 5)) + 7.0, random.normal(size=(20, 5)) * 4.0 - 2.0
-    found = (x - x.mean(0)) @ prior_weights(names, x, np.arange(20) % 3)
+    found = (x - x.mean(0)) @ prior_weights(names, x, np.arange(20) % 3, names.shape[1])
     mean_length = np.mean([np.sqrt(sum((row - x.mean(0)) ** 2)) for row in x])
     for text, row in zip(x, found, strict=True):
         for name, value in zip(names, row, strict=True):
@@ -54,18 +54,26 @@ def test_the_weights_give_the_cosine_of_a_text_with_a_name() -> None:
             assert value == pytest.approx(cosine * np.sqrt(one @ one) / mean_length, rel=1e-12)
 
 
+def test_only_the_last_layer_counts() -> None:
+    random = np.random.default_rng(0)
+    names, x, labels = random.normal(size=(3, 5)), random.normal(size=(20, 5)), np.arange(20) % 3
+    alone, beside = prior_weights(names[:, 3:], x[:, 3:], labels, 2), prior_weights(names, x, labels, 2)
+    assert_array_equal(beside[:3], np.zeros((3, 3)))
+    assert_array_equal(beside[3:], alone)
+
+
 @pytest.mark.parametrize(
     "labels", [np.array([0, 2, 0, 2]), np.array([[1, 0, 0, 1], [1, 0, 1, 0], [1, 0, 1, 1], [1, 0, 0, 0]])]
 )
 def test_a_label_of_no_text_or_of_all_gets_no_weights(labels: NDArray[np.int64]) -> None:
     random = np.random.default_rng(0)
-    weights = prior_weights(random.normal(size=(4, 3)), random.normal(size=(4, 3)), labels)
+    weights = prior_weights(random.normal(size=(4, 3)), random.normal(size=(4, 3)), labels, 3)
     assert np.flatnonzero(np.abs(weights).sum(0)).tolist() == ([0, 2] if labels.ndim == 1 else [2, 3])
 
 
 def test_equal_names_and_equal_texts_are_no_division_by_zero() -> None:
     for names, x in ((np.ones((2, 3)), np.eye(3)), (np.eye(2, 3), np.ones((3, 3)))):
-        assert_array_equal(prior_weights(names, x, np.array([0, 1, 0])), np.zeros((3, 2)))
+        assert_array_equal(prior_weights(names, x, np.array([0, 1, 0]), 3), np.zeros((3, 2)))
 
 
 @pytest.mark.parametrize("multi", [False, True])

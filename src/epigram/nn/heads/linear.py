@@ -62,7 +62,8 @@ class LinearHead(Head):
 
     def __init__(self, config: LinearConfig, context: DataSpec, encoder: Encoder) -> None:
         super().__init__()
-        self.config, self.pool, self.layers = config, config.pool, min(config.layers, encoder.state_count)
+        self.config, self.pool, self.width, self.states = config, config.pool, encoder.width, encoder.state_count
+        self.layers = min(config.layers, self.states)
         self.attention = AttentionPool(width=encoder.width) if config.pool == "attention" else None
         self.dropout = Dropout(config.dropout)
         self.out = nn.Linear(encoder.width * self.layers, context.classes)
@@ -86,3 +87,12 @@ class LinearHead(Head):
         if self.pool == "first":
             return states[:, 0]
         return masked_mean(states, valid) if self.pool == "mean" else masked_max(states, valid)
+
+    def drop(self, layer: int) -> None:
+        """Note that the encoder has a layer less; if fewer are left than the head reads, forget the first of these."""
+        self.states -= 1
+        if self.states >= self.layers:
+            return
+        self.layers -= 1
+        self.out.in_features -= self.width
+        self.out.weight = nn.Parameter(self.out.weight.detach()[:, self.width :].clone())

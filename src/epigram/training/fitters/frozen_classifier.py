@@ -108,8 +108,8 @@ class LogisticProblem:
         self.y = gold_labels(train)
         self.classes, self.class_weight = cast(LinearHead, model.head).out.out_features, class_weight
         self.multi, self._solutions = model.multi, dict[float, Solution]()
-        self.prior = None if names is None else self.scale[:, None] * prior_weights(
-            names, x, self.y, model.encoder.width
+        self.prior = (
+            None if names is None else self.scale[:, None] * prior_weights(names, x, self.y, model.encoder.width)
         )  # (D, C)
         if held_out is not None and dev is not None:
             self.held_out, self.wanted = (held_out - self.mean) / self.scale, gold_labels(dev)

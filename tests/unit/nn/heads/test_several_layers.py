@@ -48,6 +48,17 @@ def test_the_last_layers_are_side_by_side(layers: int, read: list[int]) -> None:
     assert text_states(layers).tolist() == wanted.tolist()
 
 
+def test_a_dropped_layer_is_not_read() -> None:
+    """With two of three states left, a head of two reads both, and a head of three forgets the weights of the first."""
+    for layers in (2, 3):
+        head: Any = LinearConfig(layers=layers).build(CONTEXT, THREE).eval()
+        before = head.out.weight.detach().clone()
+        head.drop(0)
+        states = head.text_states(Encoded(tuple(STATES[1:]), Tokens(torch.zeros(2, 2, dtype=torch.long), VALID)))
+        assert states.tolist() == np.concatenate(MEANS[1:], 1).tolist()
+        assert torch.equal(head.out.weight, before[:, -4:]) and head.out(states).shape == (2, 2)
+
+
 @pytest.mark.parametrize("settings", [{"pool": "attention"}, {"fusion": "hook"}])
 def test_what_reads_one_state_is_refused_with_several_layers(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"head\.layers is 2"):
