@@ -12,7 +12,9 @@ from epigram.core.errors import DataError
 from epigram.core.files import read_arrays, sha256, write_arrays
 from epigram.core.records import read_record
 from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord
+from epigram.evaluation.label_probabilities import LabelProbabilities, of_seed
 from epigram.evaluation.results import Metrics, read_evaluation
+from epigram.evaluation.stored_probabilities import probabilities_of
 from epigram.evaluation.student_record import teacher_of
 from epigram.models.predict import Array
 from epigram.text.encoded_dataset import View
@@ -58,8 +60,8 @@ class Teacher:
         known, seeds = evaluation.predictions, [each.seed for each in evaluation.metrics.seeds]
         if seed not in seeds or not np.array_equal(known.dev_rows, view.split("train").rows):
             raise DataError(f"{self.evaluated} does not evaluate seed {seed} on the folds of train; run dvc repro")
-        found: Array = known.dev_probabilities[seeds.index(seed)]
-        return found
+        found = of_seed(probabilities_of(evaluation, "dev"), seeds.index(seed))
+        return (found.dense() if isinstance(found, LabelProbabilities) else found)[0]
 
     def probabilities(self, view: View, seed: int) -> Array:
         """Return the probabilities (M, C) of the texts without labels of `view`.

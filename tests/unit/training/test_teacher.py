@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from epigram.core.errors import DataError
+from epigram.evaluation.label_probabilities import LabelProbabilities
 from epigram.evaluation.results import write_evaluation
+from epigram.evaluation.stored_probabilities import fields_of
 from epigram.training.teacher import Teacher
 from tests.support.evaluation_samples import system
 
@@ -61,3 +63,20 @@ def test_each_seed_has_the_probabilities_of_its_teacher(teacher: Teacher) -> Non
 def test_probabilities_of_other_texts_are_refused(teacher: Teacher, seed: int, rows: tuple[int, ...]) -> None:
     with pytest.raises(DataError, match=f"does not evaluate seed {seed} on the folds of train"):
         teacher.targets(view_of(5, rows=rows), seed, 0.0)
+
+
+def test_with_many_labels_those_that_are_not_stored_share_the_rest(tmp_path: Path, teacher: Teacher) -> None:
+    """Of 25 labels, the 20 most probable ones are stored; the other five have 0.14 together."""
+    given = np.full((1, 4, 25), 0.04, np.float32)
+    given[0, :, :5] = [0.01, 0.07, 0.07, 0.02, 0.03]
+    stored = LabelProbabilities.of(given)
+    evaluation = system("svm", [set()], [set()], rows=4)
+    fields = fields_of("dev", stored) | fields_of("test", stored) | {"dev_rows": np.array([2, 3, 5, 8])}
+    metrics = replace(evaluation.metrics, labels=[f"label {n}" for n in range(25)])
+    write_evaluation(
+        tmp_path / "many", replace(evaluation, metrics=metrics, predictions=replace(evaluation.predictions, **fields))
+    )
+    found = replace(teacher, evaluated=tmp_path / "many").out_of_fold(view_of(5), 0)
+    assert found.shape == (4, 25)
+    assert found[0, :5] == pytest.approx([0.14 / 5, 0.07, 0.07, 0.14 / 5, 0.14 / 5], abs=1e-6)
+    assert found.sum(1) == pytest.approx(np.ones(4))
