@@ -26,7 +26,6 @@ RATES: Mapping[str, float] = {
     "semantic_perceptron": 1_100,
 }
 OTHER_RATE, CHECKPOINT_RATE = 2_000.0, 60.0
-TRAINING = ("train", "distill")
 
 
 def expected_seconds(graph: Graph, runs: Path, dataset: str, systems: Mapping[str, PlannedSystem]) -> dict[str, float]:
@@ -35,10 +34,11 @@ def expected_seconds(graph: Graph, runs: Path, dataset: str, systems: Mapping[st
     `runs` is the folder of the earlier runs. The order of the stages depends on the result, nothing else does.
     """
     seconds = dict.fromkeys(graph.stages, START)
-    for name in graph.stages:
-        kind, _, system = name.partition("@")
-        if kind in TRAINING and system in systems:
-            seconds[name] += training_seconds(systems[system])
+    first: dict[str, str] = {}  # stage of each system, its training: the others of the system depend on it
+    for stage in graph:
+        first.setdefault(stage.name.partition("@")[2], stage.name)
+    for system in first.keys() & systems.keys():
+        seconds[first[system]] += training_seconds(systems[system])
     measured = measured_seconds(runs, dataset)
     return {name: 0.0 if name in graph.current else measured.get(name, seconds[name]) for name in graph.stages}
 
