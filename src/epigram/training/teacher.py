@@ -61,7 +61,8 @@ class Teacher:
         if seed not in seeds or not np.array_equal(known.dev_rows, view.split("train").rows):
             raise DataError(f"{self.evaluated} does not evaluate seed {seed} on the folds of train; run dvc repro")
         found = of_seed(probabilities_of(evaluation, "dev"), seeds.index(seed))
-        return (found.dense() if isinstance(found, LabelProbabilities) else found)[0]
+        whole: Array = found.dense()[0] if isinstance(found, LabelProbabilities) else found[0]
+        return whole
 
     def probabilities(self, view: View, seed: int) -> Array:
         """Return the probabilities (M, C) of the texts without labels of `view`.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -16,6 +18,14 @@ def reverse_texts(x: Tensor, lengths: Tensor) -> Tensor:
     return x.gather(1, torch.where(mirrored < 0, position, mirrored).unsqueeze(-1).expand_as(x))
 
 
+def fused_lstm(lstm: nn.LSTM, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Run the fused kernel, in float32 on a CPU for which oneDNN has no LSTM in bfloat16."""
+    if x.device.type != "cpu" or torch.cpu.get_capabilities().get("avx512_f"):
+        return cast(tuple[Tensor, tuple[Tensor, Tensor]], lstm(x))
+    with torch.autocast("cpu", enabled=False):
+        return cast(tuple[Tensor, tuple[Tensor, Tensor]], lstm(x.to(lstm.all_weights[0][0].dtype)))
+
+
 def run_direction(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Run one direction over texts `x` (B, L, I): states (B, L, D), last hidden and last cell state (B, D).
 
@@ -26,7 +36,7 @@ def run_direction(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> tuple[Tensor, Te
         y, h, c = onnx_lstm.lstm(lstm, x, lengths)
         return y, h[0], c[0]
     common = int(lengths.min())
-    y, (h, c) = lstm(x[:, :common])
+    y, (h, c) = fused_lstm(lstm, x[:, :common])
     states, h, c = [y], h[0], c[0]
     for position in range(common, x.shape[1]):
         new_h, new_c = torch.lstm_cell(x[:, position], (h, c), *lstm.all_weights[0])

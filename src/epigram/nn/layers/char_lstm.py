@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from epigram.nn.layers import onnx_lstm
+from epigram.nn.layers.bilstm import fused_lstm
 from epigram.nn.layers.initialization import glorot
 from epigram.nn.layers.language_model import LanguageModel, LanguageModelLoss
 
@@ -57,7 +58,7 @@ class CharLstm(nn.Module):
         sizes, counts = torch.unique_consecutive(lengths, return_counts=True)
         last, states = [], []
         for size, same_length in zip(sizes.tolist(), torch.split(spellings, counts.tolist()), strict=True):
-            y, (h, _) = self.lstm(self.embedding(same_length[:, :size]))
+            y, (h, _) = fused_lstm(self.lstm, self.embedding(same_length[:, :size]))
             states.append(y.flatten(0, 1))  # (U'·size, 2h)
             last.append(h.transpose(0, 1).flatten(1))  # (2, U', h) → (U', 2h)
         return torch.cat(last), torch.cat(states)
