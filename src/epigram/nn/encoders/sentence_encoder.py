@@ -89,10 +89,9 @@ class SentenceEncoder(Encoder):
         features = self.norm(torch.cat([vectors, *(branch.to(vectors.dtype) for branch in branches)], -1)) * valid
         length = valid.sum(1)  # (B, 1)
         # the projection of the sum, because it is linear: one product per text instead of one per token
-        summed = linear(features.sum(1), self.combine.weight) + length * self.combine.bias
-        mean = summed / length.sqrt()
-        text = self.second(self.first(mean).relu()).tanh()
-        states = mean.unsqueeze(1), normalize(text.float(), dim=-1).unsqueeze(1)
+        summed = (linear(features.sum(1), self.combine.weight) + length * self.combine.bias) / length.sqrt()
+        text = self.second(self.first(summed).relu()).tanh()
+        states = summed.unsqueeze(1), normalize(text.float(), dim=-1).unsqueeze(1)
         return Encoded(states, Tokens(tokens.ids[:, :1], tokens.valid[:, :1]))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
+from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +19,18 @@ def reverse_texts(x: Tensor, lengths: Tensor) -> Tensor:
     return x.gather(1, torch.where(mirrored < 0, position, mirrored).unsqueeze(-1).expand_as(x))
 
 
-def fused_lstm(lstm: nn.LSTM, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Run the fused kernel, in float32 on a CPU for which oneDNN has no LSTM in bfloat16."""
-    if x.device.type != "cpu" or torch.cpu.get_capabilities().get("avx512_f"):
-        return cast(tuple[Tensor, tuple[Tensor, Tensor]], lstm(x))
+@cache
+def has_bf16_lstm() -> bool:
+    """Return whether oneDNN has an LSTM in bfloat16 for this CPU; without one, PyTorch raises RuntimeError."""
+    return bool(torch.cpu.get_capabilities().get("avx512_f"))
+
+
+def fused_lstm(lstm: nn.LSTM, x: Tensor) -> Any:
+    """Return what `lstm` returns for `x` (B, L, I), computed in float32 on a CPU without such a kernel in bfloat16."""
+    if x.device.type != "cpu" or has_bf16_lstm():
+        return lstm(x)
     with torch.autocast("cpu", enabled=False):
-        return cast(tuple[Tensor, tuple[Tensor, Tensor]], lstm(x.to(lstm.all_weights[0][0].dtype)))
+        return lstm(x.to(lstm.all_weights[0][0].dtype))
 
 
 def run_direction(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
