@@ -38,9 +38,7 @@ def train_system(
     training resumes from the latest checkpoint. With the `choice` of a cross-validation, dev is not used. With
     `targets` (N + M, C), the model learns these probabilities of the texts of train and of those without labels.
     """
-    model, train, dev = prepare(recipe, config, view, seed, path, pretrained)
-    if targets is not None:
-        train = taught_batches(view, template_of(view, config.max_length, model), targets, train.device)
+    model, train, dev = prepare(recipe, config, view, seed, path, pretrained, targets)
     options = FitOptions(
         config=config,
         path=path,
@@ -56,13 +54,22 @@ def train_system(
 
 
 def prepare(
-    recipe: Recipe, config: TrainingConfig, view: View, seed: int, path: str, pretrained: Path | None
+    recipe: Recipe,
+    config: TrainingConfig,
+    view: View,
+    seed: int,
+    path: str,
+    pretrained: Path | None,
+    targets: Array | None = None,
 ) -> tuple[Any, TextBatches, TextBatches]:
-    """Return the untrained model, and the batches of train and of dev."""
+    """Return the untrained model, and the batches of train and of dev; those of train have the `targets`, if given."""
     torch.manual_seed(seed)
     device = default_device() if recipe.has_encoder else torch.device("cpu")  # NumPy fits the others
     model: Any = recipe.build(data_spec_of(view, config.max_length, pretrained), path).to(device)
     frame = template_of(view, config.max_length, model)
+    dev = batches_of(view, "dev", frame, device)
+    if targets is not None:
+        return model, taught_batches(view, frame, targets, device), dev
     supervision = config.token_supervision, seed
     train = batches_of(view, "train", frame, device, token_supervision=supervision, label_names=recipe.uses_label_names)
-    return model, train, batches_of(view, "dev", frame, device)
+    return model, train, dev
