@@ -150,6 +150,19 @@ def test_names_that_tell_more_than_the_texts_are_used(head: str) -> None:
 
 
 @pytest.mark.parametrize("head", HEADS)
+def test_of_several_layers_a_fit_compares_the_last_one_with_the_names(head: str) -> None:
+    """The encodings are those of two layers side by side; each name is the center of its class in both."""
+
+    def twice(x: Any) -> NDArray[Any]:
+        return np.concatenate([x, x], 1)
+
+    (x, labels), (held_out, wanted) = sample(8, 0, noise=0.5), sample(8, 1, noise=0.5)
+    found = problem(head, twice(np.eye(CLASSES, WIDTH)), (twice(x), labels), (twice(held_out), wanted))
+    assert_array_equal(found.prior[:WIDTH], np.zeros((WIDTH, CLASSES)))
+    assert np.abs(found.prior[WIDTH:]).max() > 0.0
+
+
+@pytest.mark.parametrize("head", HEADS)
 def test_misleading_names_change_no_bit(head: str) -> None:
     """Each name is the center of another class."""
     train, dev = sample(40, 0, noise=0.3), sample(400, 1, noise=0.3)

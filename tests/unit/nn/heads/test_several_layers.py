@@ -14,6 +14,7 @@ import torch
 from epigram.inference.dataset_batches import batches_of
 from epigram.models.predict import predict
 from epigram.models.recipe import Recipe
+from epigram.models.registry import RECIPES
 from epigram.models.serialization import load
 from epigram.nn.encoders.embedding import EmbeddingConfig
 from epigram.nn.encoders.transformer import TransformerConfig
@@ -76,6 +77,13 @@ def test_several_layers_of_an_encoder_without_layers_have_no_effect(depth: int, 
     context = DataSpec(vocabulary=9, classes=2, max_length=8)
     config: Any = TransformerConfig(width=8, heads=2, hidden=8, depth=depth) if depth else EmbeddingConfig(width=8)
     assert ("layers" in LinearConfig(layers=2).unused(context, config.build(context))) == unused
+
+
+@pytest.mark.parametrize("name", ["embedding_linear", "hybrid_linear"])
+def test_the_linear_systems_read_the_last_four_layers(name: str) -> None:
+    recipe = RECIPES[name].changed(encoder={"small": {"width": 8, "heads": 2, "hidden": 8, "depth": 6}})
+    model = recipe.build(DataSpec(vocabulary=9, classes=2, max_length=8))
+    assert model.head.out.in_features == 4 * 8
 
 
 @pytest.mark.parametrize("kind", ["linear", "linear_ngrams"])
