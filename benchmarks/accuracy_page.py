@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from benchmarks import accuracy_cells as cells
 from benchmarks.accuracy_catalogue import BASE, OURS, TOOLS
@@ -66,7 +68,16 @@ def rendered(folder: Path = cells.FOLDER) -> str:
     said += f"Test rows were scored {scorings:,} times.\n"
     grid = grid_of(found)
     sections = [section(grid, rows) for rows in BUDGETS if tools_of(grid, rows)]
-    return "\n".join([HEAD + said, listed(), *(sections or [NONE])])
+    return "\n".join([HEAD + said + machines(found), listed(), *(sections or [NONE])])
+
+
+def machines(found: Mapping[cells.Cell, Mapping[str, Any]]) -> str:
+    """Return a line for each machine, with its tools: in the same time, a tool does more work on a faster one."""
+    tools: dict[str, set[str]] = {}
+    for cell, content in found.items():
+        if "machine" in content:
+            tools.setdefault(content["machine"], set()).add(f"`{cell.tool}`")
+    return "".join(f"Measured on {name}: {', '.join(sorted(tools[name]))}.\n" for name in sorted(tools))
 
 
 def listed() -> str:

@@ -56,6 +56,14 @@ def test_a_page_without_cells_says_so(tmp_path: Path) -> None:
     assert all(f"`{tool}`" in page for tool in TOOLS)
 
 
+def test_the_page_says_which_tools_were_measured_on_which_machine(tmp_path: Path) -> None:
+    fill(tmp_path, BASE, 50.0, machine="fast")
+    fill(tmp_path, "setfit", 50.0, machine="slow")
+    fill(tmp_path, BASE, 50.0, name="ced", machine="slow")
+    page = accuracy_page.rendered(tmp_path)
+    assert f"Measured on fast: `{BASE}`.\nMeasured on slow: `setfit`, `{BASE}`.\n" in page
+
+
 def test_accuracies_are_means_over_samples(tmp_path: Path) -> None:
     for sample, right in enumerate((50.0, 55.0)):
         fill(tmp_path, BASE, right, sample=sample)
