@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from copy import copy
 from typing import Any
@@ -18,6 +19,8 @@ from epigram.nn.layers.types import Tokens
 Rows = NDArray[np.int64]
 UNLABELLED = -1
 NO_WORD = -1.0  # of prompt, special tokens and padding
+EMPTY = -1  # start of a text without tokens, which is read as one unknown token
+BLOCK = 100_000  # texts whose positions are in memory at once
 POOL = 64  # batches per pool; the texts of a pool are sorted together
 SPREAD = 0.15  # maximum relative change of a length, at random, before sorting
 
@@ -26,8 +29,8 @@ class CharacterArrays:
     """Characters of all tokens, one row per token, as tensors."""
 
     def __init__(self, rows: Ragged[Any], device: torch.device | str) -> None:
-        self.characters = torch.from_numpy(np.append(rows.values, 0).astype(np.int64)).to(device)
-        self.offsets = torch.from_numpy(np.append(rows.offsets, rows.offsets[-1]).astype(np.int64)).to(device)
+        self.characters = as_tensor(rows.values if len(rows.values) else np.zeros(1, np.int32), device)
+        self.offsets = as_tensor(rows.offsets if len(rows) else np.zeros(2, np.int64), device)
 
     def gather(self, index: Tensor, inside: Tensor) -> Tensor:
         """Return the characters (B, L, W) of the tokens `index` (B, L), padded with 0 to the W of the longest token.
@@ -38,11 +41,13 @@ class CharacterArrays:
         counts = torch.where(inside, self.offsets[index + 1] - starts, 0)
         position = torch.arange(max(1, int(counts.max())), device=index.device)  # (W,)
         characters = self.characters[(starts.unsqueeze(-1) + position).clamp(max=len(self.characters) - 1)]
-        return torch.where(position < counts.unsqueeze(-1), characters, 0)
+        return torch.where(position < counts.unsqueeze(-1), characters, 0).long()
 
 
 class TextBatches:
     """Texts as one flat tensor of token ids; each batch is a gather, without parsing and without copying lists.
+
+    On the CPU the tensors of the tokens share the memory of the given arrays, which may be memory-mapped.
 
     `texts` has the token ids of the N texts, without prefix and suffix. `prefix` (prompt) and `suffix` are put around
     each text, and the text is truncated so that the whole fits `max_length`; prompt and special tokens are never
@@ -74,25 +79,18 @@ class TextBatches:
         max_text = max_length - len(prefix) - len(suffix)
         if max_text < 1:
             raise ValueError(f"max_length {max_length} leaves no room for text after {len(prefix)} prompt tokens")
-        self.ids = torch.from_numpy(np.append(texts.values, unk_id).astype(np.int64)).to(device)
         counts = np.minimum(texts.lengths, max_text)
-        # an empty text points to the unknown token at the end
-        starts = np.where(counts == 0, len(texts.values), texts.starts)
-        self.starts = torch.from_numpy(starts.astype(np.int64)).to(device)
-        self.counts = torch.from_numpy(np.maximum(counts, 1).astype(np.int64)).to(device)
+        self.ids = _of_tokens(texts.values, unk_id, device)
+        self.starts = as_tensor(np.where(counts == 0, EMPTY, texts.starts), device)
+        self.counts = as_tensor(np.maximum(counts, 1), device)
         self.prefix = torch.tensor(prefix, dtype=torch.int64, device=device)
         self.suffix = torch.tensor(suffix, dtype=torch.int64, device=device)
-        self.labels = None if labels is None else torch.from_numpy(np.array(labels)).to(device)
-        self.token_labels: Tensor | None = None
-        if token_labels is not None:
-            flat = np.append(token_labels, UNLABELLED).astype(np.int64)
-            self.token_labels = torch.from_numpy(flat).to(device)
+        self.labels = None if labels is None else as_tensor(labels, device)
+        self.token_labels = None if token_labels is None else _of_tokens(token_labels, UNLABELLED, device)
         self.characters = None if characters is None else CharacterArrays(characters, device)
-        self.word_weight: Tensor | None = None
-        if word_weight is not None:
-            self.word_weight = torch.from_numpy(np.append(word_weight, NO_WORD).astype(np.float32)).to(device)
-        self.lengths: Rows = np.maximum(counts, 1).astype(np.int64) + len(prefix) + len(suffix)
-        self.pad_id, self.plain_class, self.device = pad_id, plain_class, torch.device(device)
+        self.word_weight = None if word_weight is None else _of_tokens(word_weight, NO_WORD, device)
+        self.lengths: Rows = np.maximum(counts, 1) + len(prefix) + len(suffix)
+        self.pad_id, self.unk_id, self.plain_class, self.device = pad_id, unk_id, plain_class, torch.device(device)
         self.label_names = label_names
 
     @classmethod
@@ -133,18 +131,20 @@ class TextBatches:
         position = torch.arange(width, device=self.device)  # (L,)
         text_position = position - before
         inside = (text_position >= 0) & (text_position < counts[:, None])  # (B, L)
+        own = inside & (starts[:, None] != EMPTY)
         flat = (starts[:, None] + text_position).clamp(0, len(self.ids) - 1)
-        ids = torch.where(inside, self.ids[flat], self.pad_id)
+        ids = torch.where(own, self.ids[flat].long(), torch.where(inside, self.unk_id, self.pad_id))
         ids[:, :before] = self.prefix
         if after:
             tail = before + counts[:, None] + torch.arange(after, device=self.device)
             ids.scatter_(1, tail, self.suffix.expand(len(rows), -1))
+        labels, weight = self.token_labels, self.word_weight
         return Tokens(
             ids,
             position < (counts + before + after)[:, None],
-            characters=None if self.characters is None else self.characters.gather(flat, inside),
-            labels=None if self.token_labels is None else torch.where(inside, self.token_labels[flat], UNLABELLED),
-            word_weight=None if self.word_weight is None else torch.where(inside, self.word_weight[flat], NO_WORD),
+            characters=None if self.characters is None else self.characters.gather(flat, own),
+            labels=None if labels is None else torch.where(own, labels[flat].long(), UNLABELLED),
+            word_weight=None if weight is None else torch.where(own, weight[flat], NO_WORD),
         )
 
     def targets(self, rows: Rows) -> Tensor:
@@ -160,18 +160,25 @@ class TextBatches:
 
     def used_ids(self) -> Rows:
         """Return the distinct token ids of all texts after truncation, with those of prefix, suffix and padding."""
-        places = ranges(self.starts.cpu().numpy(), self.counts.cpu().numpy()).values
+        ids = self.ids.cpu().numpy()
         around = torch.cat([self.prefix, self.suffix]).cpu().numpy()
-        found = np.concatenate([self.ids.cpu().numpy()[places], around, [self.pad_id]])
-        return np.flatnonzero(np.bincount(found))
+        used = np.zeros(max(int(ids.max()), self.pad_id, self.unk_id, *around, 0) + 1, dtype=bool)
+        used[[*around, self.pad_id]] = True
+        starts, counts = self.starts.cpu().numpy(), self.counts.cpu().numpy()
+        used[self.unk_id] |= bool((starts == EMPTY).any())
+        for first in range(0, len(self), BLOCK):
+            block = slice(first, first + BLOCK)
+            read = starts[block] != EMPTY
+            used[ids[ranges(starts[block][read], counts[block][read]).values]] = True
+        return np.flatnonzero(used)
 
     def read_labels(self) -> NDArray[np.int64] | None:
         """Return the labels of all texts' own tokens after truncation, (T,), in the order of `Predicted.tokens`."""
         if self.token_labels is None:
             return None
-        positions = ranges(self.starts.cpu().numpy(), self.counts.cpu().numpy()).values
-        labels: NDArray[np.int64] = self.token_labels.cpu().numpy()[positions]
-        return labels
+        rows = ranges(self.starts.cpu().numpy(), self.counts.cpu().numpy())
+        labels = self.token_labels.cpu().numpy()[rows.values]
+        return np.where(rows.spread(rows.values[rows.starts] != EMPTY), labels, UNLABELLED).astype(np.int64)
 
     def epoch(self, generator: np.random.Generator, batch_size: int, max_tokens: int) -> list[Rows]:
         """Return all rows in a new order as batches of similar length.
@@ -202,6 +209,18 @@ class TextBatches:
             size = max(1, min(batch_size, max_tokens // longest))
             yield rows[max(0, end - size) : end]
             end -= size
+
+
+def as_tensor(values: NDArray[Any], device: torch.device | str) -> Tensor:
+    """Return `values` as a tensor that is only read: on the CPU without a copy if their layout allows it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(np.ascontiguousarray(values)).to(device)
+
+
+def _of_tokens(values: NDArray[Any], filler: float, device: torch.device | str) -> Tensor:
+    """Return the values of the tokens of all texts (T,), or `filler` if all texts are empty."""
+    return as_tensor(values if len(values) else np.full(1, filler, values.dtype), device)
 
 
 def _sorted(order: Rows, keys: NDArray[np.float64], pool: slice) -> Rows:

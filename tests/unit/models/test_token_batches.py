@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +12,7 @@ from torch import nn
 
 from epigram.core.errors import ParameterError
 from epigram.core.ragged import Ragged
+from epigram.models import batches as batching
 from epigram.models.batches import UNLABELLED, TextBatches
 from epigram.models.predict import dev_score, predict
 from epigram.nn.layers.types import Prediction, Tokens
@@ -95,3 +99,52 @@ def test_stopping_on_tokens_needs_labels_of_tokens() -> None:
     predicted = predict(Echo(), batches([], []))
     with pytest.raises(ParameterError, match=r"train\.stop_on needs token labels, and the data have none"):
         dev_score(predicted, batches([], [], labelled=False), "token")
+
+
+def test_tokens_stay_in_the_memory_that_they_are_given_in(tmp_path: Path) -> None:
+    np.save(tmp_path / "ids.npy", np.arange(10, 10 + sum(LENGTHS), dtype=np.int32))
+    mapped = np.load(tmp_path / "ids.npy", mmap_mode="r")
+    with warnings.catch_warnings(action="error"):
+        texts = TextBatches(
+            Ragged.from_lengths(mapped, np.array(LENGTHS)),
+            prefix=[7],
+            suffix=[8, 9],
+            max_length=9,
+            pad_id=0,
+            unk_id=1,
+            token_labels=mapped,
+            word_weight=np.ones(len(mapped), np.float32),
+        )
+    assert np.shares_memory(texts.ids.numpy(), mapped) and np.shares_memory(texts.token_labels.numpy(), mapped)
+    found = texts.gather(np.array([0, 1]))
+    assert found.ids.tolist() == [[7, 10, 11, 12, 8, 9], [7, 1, 8, 9, 0, 0]], "an empty text is one unknown token"
+    assert found.ids.dtype == found.labels.dtype == torch.int64
+    assert found.labels.tolist() == [[-1, 10, 11, 12, -1, -1], [-1] * 6]
+    assert found.word_weight.tolist() == [[-1, 1, 1, 1, -1, -1], [-1] * 6]
+    assert texts.read_labels().tolist() == [10, 11, 12, -1, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24]
+    assert texts.used_ids().tolist() == [0, 1, 7, 8, 9, *range(10, 25)], "the last text is truncated to six tokens"
+
+
+@pytest.mark.parametrize("block", [1, 2, 100])
+def test_the_used_ids_are_collected_in_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batching, "BLOCK", block)
+    assert batches([], []).used_ids().tolist() == [0, 1, *range(10, 25)]
+
+
+def test_texts_may_all_be_empty() -> None:
+    none = np.zeros(0, np.int32)
+    texts = TextBatches(
+        Ragged.from_lengths(none, np.zeros(2, np.int64)),
+        prefix=[],
+        suffix=[7],
+        max_length=9,
+        pad_id=0,
+        unk_id=1,
+        token_labels=none,
+        characters=Ragged.from_lengths(none, none),
+    )
+    found = texts.gather(np.arange(2))
+    assert found.ids.tolist() == [[1, 7], [1, 7]]
+    assert found.characters.tolist() == [[[0], [0]], [[0], [0]]]
+    assert found.labels.tolist() == [[-1, -1], [-1, -1]] and texts.read_labels().tolist() == [-1, -1]
+    assert texts.used_ids().tolist() == [0, 1, 7]
