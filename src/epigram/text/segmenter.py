@@ -6,12 +6,11 @@ jieba loads its cache as Python objects, so a cache from another user must not b
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
+
+from epigram.core.user_cache import user_cache
 
 Segmenter = Callable[[str], Iterable[str]]
 
@@ -23,10 +22,7 @@ def jieba() -> Any:
         import jieba as package
         import jieba.posseg
     package.setLogLevel(logging.CRITICAL)  # without a usable cache jieba works, but logs a traceback
-    own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "epigram"
-    with suppress(OSError):  # loading without a cache takes one second longer
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
-    package.dt.tmp_dir = str(own)
+    package.dt.tmp_dir = str(user_cache())  # loading without a cache takes one second longer
     return package
 
 
