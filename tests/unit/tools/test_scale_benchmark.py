@@ -26,7 +26,20 @@ def test_exact_points_are_fitted_without_error() -> None:
     assert error == pytest.approx(0.0, abs=1e-9)
 
 
-def test_the_error_is_the_spread_of_the_points() -> None:
-    exponents, error = fit(points(0.1))
+def test_the_error_is_that_of_each_point_under_the_fit_to_the_others() -> None:
+    every = points(0.1)
+    exponents, error = fit(every)
     np.testing.assert_allclose(exponents, [1.0, 0.25, 1.5], atol=0.15)
-    assert 0.04 < error < 0.2
+    rest = []
+    for number, left in enumerate(every):
+        others = every[:number] + every[number + 1 :]
+        columns = np.array([[1.0, *np.log([p.rows, p.classes, p.length])] for p in [*others, left]])
+        found, *_ = np.linalg.lstsq(columns[:-1], np.log([p.seconds for p in others]), rcond=None)
+        rest.append(np.log(left.seconds) - columns[-1] @ found)
+    assert error == pytest.approx(np.exp(np.sqrt(np.mean(np.square(rest)))) - 1)
+
+
+def test_the_points_reach_a_million_rows_and_a_thousand_classes() -> None:
+    sizes = np.array(grid(tiny=False))
+    assert len(sizes) == len(set(grid(tiny=False))) >= 30
+    assert sizes.max(0).tolist() == [1_000_000, 1_000, 256]
