@@ -26,7 +26,7 @@ class EvaluateSettings(Strict):
     confidence: OpenShare = 0.95
     bins: Positive = 10
     surest_errors: Count = 20
-    timing_texts: Positive = 256
+    timing_texts: Positive = 256  # at most; fewer of a slow system
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ from epigram.models.predict import Predicted, predict
 from epigram.models.serialization import load, read_out_of_fold
 from epigram.text.encoded_dataset import Split, View
 
-TIMED = 512  # texts at most that are predicted in batches to measure the speed
+TIMED, MIN_TIMED = 512, 64  # texts that are predicted in batches to measure the speed: most and least
+TIMED_SECONDS = 2.0  # after which a measurement of the speed takes no more texts than necessary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,11 +136,18 @@ def speed(model: Any, texts: TextBatches, count: int, precision: Precision) -> d
     """Return the median milliseconds of one text at a time, and texts per second in batches, on development texts."""
     rows = _spread(len(texts), count)
     with torch.inference_mode(), matmul_precision(precision, texts.device):
-        one = milliseconds(lambda i: model(texts.gather(rows[i : i + 1])).logits.cpu(), len(rows))
-    some = texts if len(texts) <= TIMED else texts.part(_spread(len(texts), TIMED))
+        answer = partial(_answer, model, texts, rows)
+        one = milliseconds(answer, len(rows), seconds=TIMED_SECONDS)
+    timed = min(len(texts), max(MIN_TIMED, min(TIMED, int(1000 * TIMED_SECONDS / one))))
+    some = texts if len(texts) == timed else texts.part(_spread(len(texts), timed))
     start = time.perf_counter()
     predict(model, some, precision=precision)
     return {"ms_per_text": one, "texts_per_second": len(some) / (time.perf_counter() - start)}
+
+
+def _answer(model: Any, texts: TextBatches, rows: NDArray[np.int64], number: int) -> Any:
+    """Return the logits of one of the texts `rows`, on the CPU."""
+    return model(texts.gather(rows[number : number + 1])).logits.cpu()
 
 
 def _spread(total: int, count: int) -> NDArray[np.int64]:

@@ -66,13 +66,18 @@ def _recurrent_flops(texts: Sequence[int], inputs: Sequence[int], states: Sequen
     return 2 * texts[0] * texts[1] * (math.prod(inputs) + math.prod(states))
 
 
-def milliseconds(run: Callable[[int], Any], texts: int, *, warm: int = 5) -> float:
-    """Return the median time of `texts` calls of `run(i)` in milliseconds, after at most `warm` warm-up calls."""
+def milliseconds(
+    run: Callable[[int], Any], texts: int, *, warm: int = 5, least: int = 32, seconds: float = math.inf
+) -> float:
+    """Return the median time of `texts` calls of `run(i)` in milliseconds, after at most `warm` warm-up calls.
+
+    If `least` calls have been timed, no call starts after `seconds`.
+    """
     for i in range(min(warm, texts)):
         run(i)
-    times = []
-    for i in range(texts):
+    times: list[float] = []
+    while len(times) < texts and (len(times) < least or sum(times) < seconds):
         start = time.perf_counter()
-        run(i)
+        run(len(times))
         times.append(time.perf_counter() - start)
     return float(np.median(times) * 1000)

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from epigram.core.ragged import Ragged
+from epigram.inference import measure as measuring
 from epigram.inference.dataset_batches import batches_of
 from epigram.inference.measure import measure
+from epigram.models.batches import TextBatches
 from epigram.models.complexity import flops
 from epigram.models.recipe import Recipe
 from epigram.models.registry import RECIPES
@@ -82,3 +85,24 @@ def test_the_operations_are_those_of_the_median_text(tmp_path: Path, encoded: An
     train_seed("mlp", recipe, config, view, None, 0, tmp_path / "model")
     saved = load(tmp_path / "model")
     assert measure(tmp_path / "model", view, timing_texts=1).cost.flops == flops(saved.model, 1, saved.frame)
+
+
+@pytest.mark.parametrize(("milliseconds", "predicted"), [(2.0, 512), (8.0, 250), (100.0, 64), (0.1, 512)])
+def test_the_speed_of_a_slow_system_is_measured_on_fewer_texts(
+    milliseconds: float, predicted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(measuring, "milliseconds", lambda *_, **__: milliseconds)
+    monkeypatch.setattr(measuring, "predict", lambda _, texts, precision: seen.append(len(texts)))
+    texts = TextBatches(
+        Ragged.from_lengths(np.ones(600, np.int32), np.ones(600, np.int64)),
+        prefix=[],
+        suffix=[],
+        max_length=4,
+        pad_id=0,
+        unk_id=1,
+    )
+    found = measuring.speed(None, texts, 256, "fp32")
+    assert seen == [predicted] and found["ms_per_text"] == milliseconds
+    measuring.speed(None, texts.part(np.arange(30)), 256, "fp32")
+    assert seen[1:] == [30]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
-from epigram.models.complexity import batch_macs, flops
+from epigram.models import complexity
+from epigram.models.complexity import batch_macs, flops, milliseconds
 from epigram.models.registry import RECIPES
 from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import DataSpec
@@ -50,3 +52,16 @@ def test_a_linear_svm_reads_a_weight_for_each_class_and_n_gram(characters: list[
     settings = {"orders": [1, 2], "characters": characters}
     model = RECIPES["tfidf_svm"].changed(model=settings).build(replace(CONTEXT, characters=30))
     assert flops(model, 10, FRAME) == 2 * 2 * count
+
+
+@pytest.mark.parametrize(
+    ("seconds", "calls"),
+    [(0.5, 40), (0.01, 40), (2.0, 128), (100.0, 400)],  # 40 calls of 0.015625 s take 0.625 s, 128 take 2 s
+)
+def test_no_call_is_timed_after_the_time_but_the_least_number_of_calls(
+    seconds: float, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, called = count(step=0.015625), []
+    monkeypatch.setattr(complexity.time, "perf_counter", lambda: next(clock))
+    assert milliseconds(called.append, 400, warm=2, least=40, seconds=seconds) == 15.625
+    assert called == [0, 1, *range(calls)]

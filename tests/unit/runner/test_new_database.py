@@ -19,6 +19,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def write(path: Path, table: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with sqlite3.connect(path) as database:
+        database.execute("pragma journal_mode = wal")  # as Prefect's
         database.execute(f"create table {table} (number)")
     database.close()
 
@@ -36,8 +37,9 @@ def test_a_new_project_has_the_database_that_the_first_server_has_created(cache:
     write(first / "prefect.db", "flow")
     new_database.keep(first)
     assert not new_database.create(second)
-    assert tables(second / "prefect.db") == ["flow"]
     assert [file.name for file in second.iterdir()] == ["prefect.db"]
+    assert list(cache.iterdir()) == [new_database.template()]
+    assert tables(second / "prefect.db") == ["flow"]
     assert new_database.template().parent == cache and cache.stat().st_mode & 0o077 == 0
 
 

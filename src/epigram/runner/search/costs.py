@@ -20,7 +20,7 @@ SEARCH, CHARACTERS = 3.0, 5.0  # times the fit of an SVM: with a search of its s
 EXAMINED, MIN_EXAMINED = 4.0, 500  # times the fit of an SVM: the examination of the texts; the least of them
 BACKWARD = 3.0  # times a prediction: a step of fine-tuning, for each text
 LOADING = 2.0  # stages that it takes as long as to load an encoder, twice
-TIMED = 512  # texts that are predicted to measure the speed, if train has folds
+TIMED = 256  # texts that take as long as the measurement of the speed, if train has folds
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,6 +51,7 @@ def _copy(source: Path, target: Path) -> None:
         read_only = f"{source.absolute().as_uri()}?mode=ro"
         with closing(sqlite3.connect(read_only, uri=True)) as old, closing(sqlite3.connect(copy)) as new:
             old.backup(new)
+            new.execute("pragma journal_mode = delete")  # readers of a write-ahead log leave files beside the database
             if new.execute("pragma quick_check").fetchall() != [("ok",)]:
                 raise sqlite3.DatabaseError(f"{source} is damaged")
         rename_no_replace(copy, target)
