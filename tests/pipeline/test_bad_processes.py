@@ -29,6 +29,8 @@ from epigram.core.files import atomic_folder
         (OSError("something"), 74, "Input/output error: the disk"),
         (SystemError("error return without exception set"), 75, "out of memory; free memory"),
         (RuntimeError("can't start new thread"), 75, "out of memory; free memory"),
+        (RuntimeError("could not create a primitive"), 75, "out of memory; free memory"),
+        (RuntimeError("could not create a primitive descriptor for the LSTM"), 70, "internal error: RuntimeError:"),
         (ValueError("odd"), 70, "internal error: ValueError: odd; set EPIGRAM_DEBUG=1"),
         (KeyboardInterrupt(), 130, "interrupted"),
     ],

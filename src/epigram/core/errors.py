@@ -28,18 +28,11 @@ P = ParamSpec("P")
 RETRYABLE = frozenset({69, 75})
 
 ERRNO_PATTERN = re.compile(r"\[Errno (\d+)\]|\(os error (\d+)\)")
-# Parts of out-of-memory messages: of allocators, the dynamic loader, oneDNN, C modules that cannot allocate an
-# exception, threads, and the training code.
-OUT_OF_MEMORY_MESSAGES = (
-    "allocate memory",
-    "bad_alloc",
-    "failed to map segment",
-    "could not create a primitive",
-    "without exception set",
-    "without setting an exception",
-    "can't start new thread",
-    "could not spawn threads",
-    "out of memory",
+# Parts of out-of-memory messages: of allocators, the dynamic loader, oneDNN (whose "primitive descriptor" is instead a
+# kernel that the processor lacks), C modules that cannot allocate an exception, threads, and the training code.
+OUT_OF_MEMORY_MESSAGE = re.compile(
+    r"allocate memory|bad_alloc|failed to map segment|could not create a primitive(?! descriptor)"
+    r"|without exception set|without setting an exception|can't start new thread|could not spawn threads|out of memory"
 )
 SQLITE_ERRNOS = {"disk is full": errno.ENOSPC, "disk I/O error": errno.EIO}  # messages of SQLite
 REMEDIES = {
@@ -142,7 +135,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     Libraries report it with a class of their own, only in the message, or as any other error near the memory limit.
     """
     by_class = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's is not imported
-    return by_class or any(part in str(error) for part in OUT_OF_MEMORY_MESSAGES) or is_near_limit()
+    return by_class or bool(OUT_OF_MEMORY_MESSAGE.search(str(error))) or is_near_limit()
 
 
 def is_panic(error: BaseException) -> bool:

@@ -69,3 +69,19 @@ def test_a_damaged_or_unwritable_copy_is_left_to_the_server(cache: Path, tmp_pat
     assert list((tmp_path / "project").iterdir()) == []
     new_database.keep(tmp_path / "project")  # a server that has another database has written none here
     assert new_database.template().read_bytes().endswith(b"damage")
+
+
+def no_home() -> Path:
+    raise RuntimeError("Could not determine home directory.")
+
+
+def test_a_user_without_a_cache_has_a_server_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "project/prefect.db", "flow")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    new_database.keep(tmp_path / "project")
+    assert new_database.create(tmp_path / "second")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", no_home)
+    new_database.keep(tmp_path / "project")
+    assert not new_database.create(tmp_path / "third")

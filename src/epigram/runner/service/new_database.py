@@ -16,6 +16,8 @@ from epigram.core.files import rename_no_replace
 from epigram.core.user_cache import user_cache
 
 NAME = "prefect.db"
+# Of a copy, without which the server creates a database; a RuntimeError is that of a user without a home folder.
+FAILURES = (OSError, RuntimeError, sqlite3.Error)
 
 
 def template() -> Path:
@@ -30,17 +32,17 @@ def create(home: Path) -> bool:
     """
     if any(home.glob(f"{NAME}*")):
         return False
-    if not template().is_file():
-        return True
     home.mkdir(parents=True, exist_ok=True)
-    with suppress(OSError, sqlite3.Error):  # without the copy, the server creates a database
+    with suppress(*FAILURES):
+        if not template().is_file():
+            return True
         _copy(template(), home / NAME)
     return False
 
 
 def keep(home: Path) -> None:
     """Copy the database in `home`, which a server has just created, into the user's cache."""
-    with suppress(OSError, sqlite3.Error):
+    with suppress(*FAILURES):
         _copy(home / NAME, template())
 
 
