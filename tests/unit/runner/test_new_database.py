@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from epigram.runner.service import new_database
+from epigram.runner import child_process
+from epigram.runner.service import new_database, server
 
 
 @pytest.fixture
@@ -85,3 +87,29 @@ def test_a_user_without_a_cache_has_a_server_all_the_same(tmp_path: Path, monkey
     monkeypatch.setattr(Path, "home", no_home)
     new_database.keep(tmp_path / "project")
     assert not new_database.create(tmp_path / "third")
+
+
+def test_the_first_server_leaves_a_copy_and_the_next_one_starts_with_it(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[bool] = []
+
+    def launch(*_: object) -> subprocess.Popen[str]:
+        file = server.home() / "prefect.db"
+        found.append(file.exists())
+        if not found[-1]:
+            write(file, "flow")
+        return child_process.start(["sleep", "60"])
+
+    monkeypatch.setattr(server, "_launch", launch)
+    monkeypatch.setattr(server, "running", lambda: None)
+    monkeypatch.setattr(server, "is_healthy", lambda _: True)
+    for name in ("first", "second"):
+        monkeypatch.setenv("PREFECT_HOME", str(tmp_path / name))
+        monkeypatch.setenv(server.API_URL, "http://127.0.0.1:9/api")
+        started = server.start()
+        assert new_database.template().exists() is (name == "second"), "nothing is kept before the server responds"
+        started.wait()
+        started.stop()
+        assert tables(new_database.template()) == ["flow"]
+    assert found == [False, True]
