@@ -4,7 +4,7 @@
 
 prints the points and, for each system, the exponents of a least-squares fit on logarithms: seconds of one pass over the
 texts ∝ rows^a · classes^b · length^c. An exponent of 1 means proportional growth. The texts are synthetic. It uses one
-thread and takes about ten minutes.
+thread and takes about a quarter of an hour.
 """
 
 from __future__ import annotations
