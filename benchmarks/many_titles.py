@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -46,16 +47,17 @@ def draw(view: Path, count: int) -> None:
     """Replace the arrays of the train split."""
     known, random = read_json(view / "view.json"), np.random.default_rng(0)
     names = {"ids": np.int32, "offsets": np.int64, "labels": np.int64, "rows": np.int64}
-    writers = {name: NpyWriter(view / f"train.{name}.npy", dtype) for name, dtype in names.items()}
-    ids = RaggedWriter(writers["ids"], writers["offsets"])
-    for start in range(0, count, CHUNK):
-        some = min(CHUNK, count - start)
-        lengths = random.integers(MEAN_LENGTH // 2, 3 * MEAN_LENGTH // 2 + 1, some)
-        ids.append(Ragged.from_lengths(random.integers(5, known["vocabulary"], lengths.sum()), lengths))
-        writers["labels"].append(random.integers(0, len(known["labels"]), some))
-        writers["rows"].append(np.arange(start, start + some))
-    for writer in writers.values():
-        writer.__exit__(None, None, None)
+    with ExitStack() as stack:
+        writers = {
+            name: stack.enter_context(NpyWriter(view / f"train.{name}.npy", dtype)) for name, dtype in names.items()
+        }
+        ids = RaggedWriter(writers["ids"], writers["offsets"])
+        for start in range(0, count, CHUNK):
+            some = min(CHUNK, count - start)
+            lengths = random.integers(MEAN_LENGTH // 2, 3 * MEAN_LENGTH // 2 + 1, some)
+            ids.append(Ragged.from_lengths(random.integers(5, known["vocabulary"], lengths.sum()), lengths))
+            writers["labels"].append(random.integers(0, len(known["labels"]), some))
+            writers["rows"].append(np.arange(start, start + some))
 
 
 def train(folder: Path, system: str, seconds: float) -> tuple[float, float, str]:

@@ -213,9 +213,12 @@ class TextBatches:
 
 def as_tensor(values: NDArray[Any], device: torch.device | str) -> Tensor:
     """Return `values` as a tensor that is only read: on the CPU without a copy if their layout allows it."""
-    with warnings.catch_warnings():
+    array = np.ascontiguousarray(values)
+    if array.flags.writeable:
+        return torch.from_numpy(array).to(device)
+    with warnings.catch_warnings():  # of a memory-mapped file, which PyTorch warns not to write to
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(np.ascontiguousarray(values)).to(device)
+        return torch.from_numpy(array).to(device)
 
 
 def _of_tokens(values: NDArray[Any], filler: float, device: torch.device | str) -> Tensor:
