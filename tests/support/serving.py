@@ -77,7 +77,15 @@ class Serving:
     def settle(self) -> None:
         """Turn off the schedule, which would block other runs, and wait for all runs to end."""
         self.ask(f"deployments/{self._id('pipeline', 'pipeline')}/pause_deployment")
-        until(lambda: all(run["state_type"] in FINAL for run in self.runs()))
+        until(self._settled, 240, lambda: [[run["name"], run["state"]] for run in self.runs()])
+
+    def _settled(self) -> bool:
+        """Return whether all runs have ended; delete those that the scheduler inserts while it is turned off."""
+        active = [run for run in self.runs() if run["state_type"] not in FINAL]
+        for run in active:
+            if run["auto_scheduled"] and run["state_type"] == "SCHEDULED":
+                httpx.delete(f"{self.url}/api/flow_runs/{run['id']}", timeout=60)
+        return not active
 
     def _id(self, flow: str, name: str) -> str:
         answer = httpx.get(f"{self.url}/api/deployments/name/{flow}/{name}", timeout=60)

@@ -144,7 +144,7 @@ class TextBatches:
             position < (counts + before + after)[:, None],
             characters=None if self.characters is None else self.characters.gather(flat, own),
             labels=None if labels is None else torch.where(own, labels[flat].long(), UNLABELLED),
-            word_weight=None if weight is None else torch.where(own, weight[flat], NO_WORD),
+            word_weight=None if weight is None else torch.where(own, weight[flat].float(), NO_WORD),
         )
 
     def targets(self, rows: Rows) -> Tensor:
