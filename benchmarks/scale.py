@@ -2,14 +2,15 @@
 
     python -m benchmarks.scale [--tiny]
 
-prints the points and, for each system, the exponents of a least-squares fit on logarithms: seconds of one pass over the
-texts ∝ rows^a · classes^b · length^c. An exponent of 1 means proportional growth. The texts are synthetic. It uses one
-thread and takes about a quarter of an hour.
+prints each point as soon as it is measured (on the standard error), then all points and, for each system, the exponents
+of a least-squares fit on logarithms: seconds of one pass over the texts ∝ rows^a · classes^b · length^c. An exponent of
+1 means proportional growth. The texts are synthetic. It uses one thread and takes about a quarter of an hour.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -141,7 +142,9 @@ def main() -> None:
     found = []
     for system in SYSTEMS:
         measured(system, *points[0])  # warm-up: the first run imports modules
-        found += [measured(system, *point) for point in points]
+        for point in points:
+            found.append(measured(system, *point))
+            print(found[-1], file=sys.stderr, flush=True)
     print(table(found))
 
 

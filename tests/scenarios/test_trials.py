@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from epigram.core.errors import EpigramError, TryAgainError
+from epigram.core.errors import EpigramError, ParameterError
 from epigram.runner.search.trials import Trials
 from epigram.text.encoded_dataset import View
 from epigram.training.trials.sample import SampledView
@@ -31,9 +33,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 
 @pytest.fixture
 def trials(shop: Workshop, tmp_path: Path) -> Iterator[Trials]:
-    found = Trials(shop.root, tmp_path / "kept")
-    yield found
-    found.stop()
+    with closing(Trials(shop.root, tmp_path / "kept")) as found:
+        yield found
 
 
 def kept(trials: Trials) -> list[Path]:
@@ -52,13 +53,42 @@ def test_a_trial_has_the_score_of_held_out_texts_and_is_kept(trials: Trials) -> 
     assert trials.run(other, 0.0) is None and kept(trials) == [file]
 
 
+def test_one_process_runs_all_trials_until_one_fails(trials: Trials) -> None:
+    few, more = (TrialSpec(name="tfidf_svm", system=SPEC.system, rows=rows) for rows in (30, 60))
+    process = trials._process
+    assert process is not None
+    assert trials.run(few, 120) is not None and trials.run(more, 120) is not None
+    assert trials._process is process and process.child.poll() is None
+    with pytest.raises(EpigramError, match="failed"):
+        trials.run(replace(few, system={"view": "token", "model": {"orders": [3, 1]}}), 120)
+    assert process.child.returncode == ParameterError.code
+    found = trials.run(SPEC, 120)
+    assert found is not None and trials._process is not process
+    process = trials._process
+    trials.close()
+    assert process is not None and process.child.returncode is not None
+
+
+def test_a_result_does_not_depend_on_the_trials_before_it(trials: Trials, shop: Workshop, tmp_path: Path) -> None:
+    network = TrialSpec(name="textcnn", system={"view": "token", "train": {"epochs": 1}}, rows=40)
+    trials.run(SPEC, 120)
+    trials.run(replace(network, rows=60), 120)
+    after = trials.run(network, 120)
+    with closing(Trials(shop.root, tmp_path / "other")) as others:
+        first = others.run(network, 120)
+    assert after is not None and first is not None
+    assert (after.score, after.loss) == (first.score, first.loss)
+
+
 def test_another_pretrained_encoder_is_another_trial(trials: Trials, shop: Workshop) -> None:
     about = shop.root / "data/pretrained/token/about.json"
     before, content = trials._key(SPEC), about.read_bytes()
     about.write_text('{"steps": 0, "texts": 1}')
-    assert Trials(shop.root, trials.kept)._key(SPEC) != before
-    about.write_bytes(content)
-    assert Trials(shop.root, trials.kept)._key(SPEC) == before
+    with closing(Trials(shop.root, trials.kept)) as others:
+        assert others._key(SPEC) != before
+        about.write_bytes(content)
+    with closing(Trials(shop.root, trials.kept)) as others:
+        assert others._key(SPEC) == before
 
 
 def test_a_trial_that_takes_too_long_is_ended(trials: Trials) -> None:
@@ -70,12 +100,6 @@ def test_a_trial_that_fails_names_its_error(trials: Trials) -> None:
     broken: dict[str, Any] = {"view": "token", "model": {"orders": [3, 1]}}
     with pytest.raises(EpigramError, match=r"trial of tfidf_svm on 100 rows failed: .*model.orders is \[3, 1\]"):
         trials.run(TrialSpec(name="tfidf_svm", system=broken, rows=100), 120)
-
-
-def test_after_a_stop_nothing_starts(trials: Trials) -> None:
-    trials.stop()
-    with pytest.raises(TryAgainError, match="the search was stopped"):
-        trials.run(SPEC, 120)
 
 
 def test_samples_are_nested_and_keep_what_belongs_to_a_row(shop: Workshop) -> None:
@@ -95,8 +119,8 @@ def test_folds_are_held_out_one_after_another(tmp_path: Path) -> None:
     """Of 168 texts in four folds, two folds are held out; nothing was pretrained."""
     rows = "".join(line + "\n" for line in lines(one_label).splitlines() if '"dev"' not in line)
     found = prepared(Workshop(tmp_path / "shop"), rows, ["tfidf_svm"], folds=4)
-    trials = Trials(found.root, tmp_path / "kept")
-    whole, few = (trials.run(TrialSpec(name="tfidf_svm", system=SPEC.system, rows=n), 120) for n in (10_000, 60))
+    with closing(Trials(found.root, tmp_path / "kept")) as trials:
+        whole, few = (trials.run(TrialSpec(name="tfidf_svm", system=SPEC.system, rows=n), 120) for n in (10_000, 60))
     assert whole is not None and few is not None
     assert (whole.score, whole.rows, few.rows) == (1.0, 126, 60)
 

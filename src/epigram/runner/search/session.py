@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -42,9 +42,8 @@ ENCODED = Path("data/pretrained")  # outputs of the last stages that a search ru
 class SearchSession:
     """A search for the plan of `request`; `run` has the stages up to the encoded texts."""
 
-    def __init__(self, request: Request, goal: Goal, watch: Stopwatch, run: PipelineRun) -> None:
-        self.request, self.goal, self.watch, self.run = request, goal, watch, run
-        self.trials = Trials(run.workspace.path, request.root / ".epigram" / "trials")
+    def __init__(self, request: Request, goal: Goal, watch: Stopwatch, run: PipelineRun, trials: Trials) -> None:
+        self.request, self.goal, self.watch, self.run, self.trials = request, goal, watch, run, trials
 
     def search(self, measure: Callable[[SearchSession, Ask], TrialResult | None]) -> Plan:
         """Return the plan, after the stages have finished; `measure` runs a trial, None means that it takes too long.
@@ -117,12 +116,11 @@ def open_search(request: Request, goal: Goal, started: float) -> Iterator[Search
     watch = Stopwatch(goal.seconds, started)
     until = started + VIEWS_SHARE * goal.seconds
     plan = _everything(request).sections
-    with open_run(replace(request, plan=plan, space=SPACE, systems_until=until), until=ENCODED) as run:
-        session = SearchSession(request, goal, watch, run)
-        try:
-            yield session
-        finally:
-            session.trials.stop()
+    with (
+        open_run(replace(request, plan=plan, space=SPACE, systems_until=until), until=ENCODED) as run,
+        closing(Trials(run.workspace.path, request.root / ".epigram" / "trials")) as trials,
+    ):
+        yield SearchSession(request, goal, watch, run, trials)
 
 
 def _everything(request: Request) -> Plan:

@@ -1,8 +1,9 @@
-"""One trial: train a system on a part of train, and measure its score on held-out texts and its cost.
+"""Trials: train a system on a part of train, and measure its score on held-out texts and its cost.
 
-python -m epigram.training.trials SPEC ENCODED PRETRAINED OUT
+python -m epigram.training.trials FOLDER
 
-Reads SPEC and writes OUT, both JSON. The test set is not read.
+Imports the libraries, then runs the trials of FOLDER/0.json, FOLDER/1.json and so on, each as soon as its file exists,
+until the process is ended. The test set is not read.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -30,9 +32,10 @@ from epigram.training.threads import resolve_threads
 from epigram.training.train_system import prepare
 from epigram.training.trained import FitOptions, pool
 from epigram.training.trials.sample import SampledView
-from epigram.training.trials.spec import TrialResult, TrialSpec
+from epigram.training.trials.spec import TrialRequest, TrialResult, TrialSpec
 from epigram.training.tuning import calibrated
 
+INTERVAL = 0.02  # seconds between two looks for the next trial
 Part = tuple[SampledView, Path | None]  # a view with dev, and the folder of an encoder that was pretrained on it
 
 
@@ -42,7 +45,6 @@ def run(spec: TrialSpec, view: View, pretrained: Path) -> TrialResult:
     recipe = recipe_of(spec.name, system, checkpoint=view.checkpoint)
     config = resolve_threads(configure(spec.name, recipe), recipe, view.checkpoint)
     torch.set_num_threads(int(config.threads))
-    load_libraries()
     predictions, labels, seconds, rows, answered = [], [], 0.0, 0, 0.0
     for part, encoder in _parts(spec, view, pretrained):
         began = time.perf_counter()
@@ -84,11 +86,22 @@ def _parts(spec: TrialSpec, view: View, pretrained: Path) -> Iterator[Part]:
         yield fold, encoder and find_pretrained(fold_folder(pretrained, number), fold.tokenizer_json)
 
 
+def requests(folder: Path) -> Iterator[TrialRequest]:
+    """Yield the requested trials, each as soon as its file exists."""
+    for number in count():
+        file = folder / f"{number}.json"
+        while not file.is_file():
+            time.sleep(INTERVAL)
+        yield TrialRequest.read(file)
+
+
 @handle_errors
 def main() -> None:
-    """Read the trial, run it and write its result."""
-    spec, encoded, pretrained, out = map(Path, arguments("SPEC", "ENCODED", "PRETRAINED", "OUT"))
-    write_json(out, asdict(run(TrialSpec.read(spec), View.load(encoded), pretrained)))
+    """Run one trial after another."""
+    (folder,) = map(Path, arguments("FOLDER"))
+    load_libraries()
+    for asked in requests(folder):
+        write_json(asked.out, asdict(run(asked.spec, View.load(asked.encoded), asked.pretrained)))
 
 
 if __name__ == "__main__":

@@ -41,6 +41,27 @@ class TrialSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrialRequest:
+    """A trial, the folders of its view and of the encoder that was pretrained on it, and the file of its result."""
+
+    spec: TrialSpec
+    encoded: Path
+    pretrained: Path
+    out: Path
+
+    @classmethod
+    def read(cls, path: Path) -> TrialRequest:
+        """Read the file at `path`. Raises InputMissingError or DataError."""
+        return read_record(cls, path)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """Content of the file."""
+        folders = {"encoded": self.encoded, "pretrained": self.pretrained, "out": self.out}
+        return {"spec": self.spec.content, **{name: str(path) for name, path in folders.items()}}
+
+
+@dataclass(frozen=True, kw_only=True)
 class TrialResult:
     """Score on the held-out texts, the loss of the calibrated probabilities, and the cost.
 
