@@ -4,7 +4,7 @@
 
 prints each point as soon as it is measured (on the standard error), then all points and, for each system, the exponents
 of a least-squares fit on logarithms: seconds of one pass over the texts ∝ rows^a · classes^b · length^c. An exponent of
-1 means proportional growth. The texts are synthetic. It uses one thread and takes about a quarter of an hour.
+1 means proportional growth. The texts are synthetic. It uses one thread and takes about twenty minutes.
 """
 
 from __future__ import annotations

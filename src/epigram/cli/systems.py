@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+from epigram.core.collection import no_collection
 from epigram.core.display import echo, json_text
 
 
@@ -18,11 +18,10 @@ def main(
 
     Example: epigram systems --json
     """
-    gc.disable()  # imported objects live until the exit; collecting garbage among them takes 2 seconds
-    from epigram.models.listing import CAPTION, compact_number, list_systems
+    with no_collection():
+        from epigram.models.listing import CAPTION, compact_number, list_systems
 
-    rows = list(list_systems())
-    gc.freeze()
+        rows = list(list_systems())
     if as_json:
         echo(json_text([asdict(row) for row in rows], indent=2))
         return

@@ -19,6 +19,8 @@ from epigram.nn.layers.types import Prediction
 
 BATCH_LIMITS = 64, 4_096  # maximum texts and tokens per batch, which fit a CPU's cache
 GPU_BATCH_LIMITS = 256, 32_768
+# On a CPU, fewer texts are read in smaller batches: one batch of 100 texts has twice as many tokens as the texts.
+MIN_BATCH, BATCHES = 16, 8
 Array = NDArray[np.float32]
 # What a model is scored on: the text labels (accuracy, macro-F1 or F1*), the token labels (F1*), or the mean of both.
 ScoredLabels = Literal["sentence", "macro_f1", "sentence_f1", "token", "mean", "mean_f1"]
@@ -181,7 +183,7 @@ def predict_batches(
     if model.training:
         model.eval()
     with matmul_precision(precision, texts.device):  # around all batches, so that weights are converted once
-        for batch in texts.in_order(*batch_limits(texts.device)):
+        for batch in texts.in_order(*batch_limits(texts)):
             yield batch, model(texts.gather(batch))
 
 
@@ -190,9 +192,12 @@ def gold_labels(texts: TextBatches) -> NDArray[np.integer]:
     return texts.targets(np.arange(len(texts))).cpu().numpy()
 
 
-def batch_limits(device: torch.device) -> tuple[int, int]:
-    """Return the maximum number of texts and of tokens per batch of a prediction on `device`."""
-    return BATCH_LIMITS if device.type == "cpu" else GPU_BATCH_LIMITS
+def batch_limits(texts: TextBatches) -> tuple[int, int]:
+    """Return the maximum number of texts and of tokens per batch of a prediction for `texts`."""
+    if texts.device.type != "cpu":
+        return GPU_BATCH_LIMITS
+    most, tokens = BATCH_LIMITS
+    return min(most, max(MIN_BATCH, len(texts) // BATCHES)), tokens
 
 
 def token_order(order: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -87,7 +87,7 @@ def test_the_operations_are_those_of_the_median_text(tmp_path: Path, encoded: An
     assert measure(tmp_path / "model", view, timing_texts=1).cost.flops == flops(saved.model, 1, saved.frame)
 
 
-@pytest.mark.parametrize(("milliseconds", "predicted"), [(2.0, 512), (8.0, 250), (100.0, 64), (0.1, 512)])
+@pytest.mark.parametrize(("milliseconds", "predicted"), [(1.0, 512), (4.0, 250), (100.0, 64), (0.1, 512)])
 def test_the_speed_of_a_slow_system_is_measured_on_fewer_texts(
     milliseconds: float, predicted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

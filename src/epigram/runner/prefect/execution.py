@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from epigram.core.collection import no_collection
 from epigram.core.display import echo
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError
 from epigram.core.settings import read_params
@@ -63,8 +64,7 @@ def execute_search(request: Request, goal: Goal, started: float, load: Load) -> 
 
     `started` is the monotonic time at which the goal's seconds begin.
     """
-    overrides.check(request)
-    api, flow = start_server(load, CHECKS)
+    api, flow = start_server(load, CHECKS, check=lambda: overrides.check(request))
     planned = run_flow(api, lambda: flow(request, goal, started, return_state=True))
     if isinstance(planned, RunFailedError):
         raise planned
@@ -104,16 +104,23 @@ def call_flow(load: Load, *arguments: Any) -> Any:
     return run_flow(api, lambda: flow(*arguments, return_state=True))
 
 
-def start_server(load: Load, *modules: str) -> tuple[Server, Any]:
+def start_server(load: Load, *modules: str, check: Callable[[], None] = lambda: None) -> tuple[Server, Any]:
     """Return a Prefect server that responds, and the flow, which is imported while the server starts.
 
-    If this process starts the server, it has time to import `modules` as well.
+    If this process starts the server, it has time to import `modules` as well. `check` is called meanwhile, too; the
+    server ends with the error that it raises.
     """
     api = server.start()
-    flow = load()
-    for module in (*LATE_IMPORTS, *modules) if api.child else LATE_IMPORTS:
-        importlib.import_module(module)
-    api.wait()
+    try:
+        with no_collection():
+            check()
+            flow = load()
+            for module in (*LATE_IMPORTS, *modules) if api.child else LATE_IMPORTS:
+                importlib.import_module(module)
+        api.wait()
+    except BaseException:
+        api.stop()
+        raise
     return api, flow
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from epigram.core.collection import no_collection
 from epigram.core.errors import EpigramError
 
 # The event that Prefect's own heartbeat sends. The public setting is only its interval.
@@ -22,11 +23,12 @@ def server_app(*, embedded: bool) -> Any:
     This calls an internal function of Prefect, because `prefect server start` cannot add middleware. Raises
     EpigramError if this version of Prefect does not have the function.
     """
-    try:
-        from prefect.server.api.server import create_app
-    except ImportError:
-        raise EpigramError(missing("prefect.server.api.server.create_app", "start the server")) from None
-    return create_app(ephemeral=embedded, final=True)
+    with no_collection():
+        try:
+            from prefect.server.api.server import create_app
+        except ImportError:
+            raise EpigramError(missing("prefect.server.api.server.create_app", "start the server")) from None
+        return create_app(ephemeral=embedded, final=True)
 
 
 def refresh_settings() -> None:

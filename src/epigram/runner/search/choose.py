@@ -93,10 +93,10 @@ def _linear(
     There is no trial if the time is too short for one.
     """
     *_, fastest = variants = linear(facts)
-    tried = yield from _try_all([fastest], facts, LINEAR_ROWS, watch, costs.end)
-    if not tried:
+    probe = yield from _probe(fastest, facts, LINEAR_ROWS, watch, costs.end)
+    if probe is None:
         return [Planned(fastest, 0.0)], None
-    probe, room = tried[0].result, FIRST_SHARE * (watch.left - costs.end)
+    room = FIRST_SHARE * (watch.left - costs.end)
     estimates = [Planned(each, linear_seconds(each, probe, facts, costs)) for each in variants]
     return [next((each for each in estimates if each.seconds <= room), estimates[-1])], probe
 
@@ -109,15 +109,19 @@ def _frozen(
     The texts of one that also counts n-grams are not shortened: it would count less than the linear SVM.
     """
     candidates = frozen(facts)
-    tried = yield from _try_all(candidates[-1:], facts, PROBE_ROWS, watch, costs.end + reserved)
+    probe = None
+    if candidates:
+        probe = yield from _probe(candidates[-1], facts, PROBE_ROWS, watch, costs.end + reserved)
+    if probe is None:
+        return [], None
     found: list[Planned] = []
-    for candidate in candidates if tried else []:
+    for candidate in candidates:
         room = MARGIN * (watch.left - costs.end - reserved - sum(each.seconds for each in found))
         shorter = LENGTHS[1:] if candidate is candidates[-1] else ()
         lengths = [candidate, *(candidate.with_train(max_length=length) for length in shorter)]
-        estimates = [Planned(each, frozen_seconds(each, tried[0].result, facts, costs)) for each in lengths]
+        estimates = [Planned(each, frozen_seconds(each, probe, facts, costs)) for each in lengths]
         found += [each for each in estimates if each.seconds <= room][:1]
-    return found, tried[0].result if tried else None
+    return found, probe
 
 
 def _possible(facts: Facts, goal: Goal, seconds: float, probe: TrialResult | None) -> list[Candidate]:
@@ -131,20 +135,30 @@ def _possible(facts: Facts, goal: Goal, seconds: float, probe: TrialResult | Non
     return variants if steps * step_seconds(probe) <= SEARCH_SHARE * seconds else []
 
 
+def _probe(
+    candidate: Candidate, facts: Facts, rows: int, watch: Stopwatch, reserved: float
+) -> Generator[Ask, TrialResult | None, TrialResult | None]:
+    """Return the result of a trial that only measures the cost: one training, with as many held-out texts."""
+    spec = replace(_spec(candidate, facts, rows), held_out=rows, folds=1)
+    return (yield from _run(spec, watch, reserved))
+
+
 def _try_all(
     candidates: Iterable[Candidate], facts: Facts, rows: int, watch: Stopwatch, reserved: float = 0.0
 ) -> Generator[Ask, TrialResult | None, list[Tried]]:
-    """Return the candidates whose trial on `rows` rows ends in time, with their results.
-
-    A trial may take a share of the time that is left besides the `reserved` seconds.
-    """
+    """Return the candidates whose trial on `rows` rows ends in time, with their results."""
     tried = []
     for candidate in candidates:
-        seconds = SEARCH_SHARE * (watch.left - reserved)
-        result = None if seconds < MIN_TRIAL_SECONDS else (yield Ask(_spec(candidate, facts, rows), seconds))
+        result = yield from _run(_spec(candidate, facts, rows), watch, reserved)
         if result is not None:
             tried.append(Tried(candidate, result))
     return tried
+
+
+def _run(spec: TrialSpec, watch: Stopwatch, reserved: float) -> Generator[Ask, TrialResult | None, TrialResult | None]:
+    """Return the result of a trial, which may take a share of the time that is left besides the `reserved` seconds."""
+    seconds = SEARCH_SHARE * (watch.left - reserved)
+    return None if seconds < MIN_TRIAL_SECONDS else (yield Ask(spec, seconds))
 
 
 def _halved(

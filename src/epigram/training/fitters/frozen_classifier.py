@@ -164,7 +164,7 @@ def encode(model: Classifier, texts: TextBatches) -> NDArray[np.float64]:
     head = cast(LinearHead, model.head)
     found = np.empty((len(texts), head.out.in_features))
     with matmul_precision("auto", texts.device):
-        for batch in texts.in_order(*batch_limits(texts.device)):
+        for batch in texts.in_order(*batch_limits(texts)):
             found[batch] = head.text_states(model.encode(texts.gather(batch))).float().cpu().numpy()
     return found
 
