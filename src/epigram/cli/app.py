@@ -32,8 +32,8 @@ from epigram.cli import (
 )
 from epigram.core.display import echo
 from epigram.core.errors import ParameterError, handle_errors, run_and_exit, run_typer
+from epigram.core.library_threads import limit_library_threads
 from epigram.core.signals import end_on_signals
-from epigram.core.spinning import limit_spinning
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "init": init.main,
@@ -96,7 +96,7 @@ def start(*command: str) -> None:
 
     A flow's command waits for Prefect's exit handlers, the others skip all exit handlers, which take half a second.
     """
-    limit_spinning()
+    limit_library_threads()
     words = [*command, *sys.argv[1:]]
     end = run_typer if words and words[0] in FLOW_COMMANDS else run_and_exit
     end(lambda: app(words))

@@ -18,10 +18,10 @@ from typing import NoReturn
 from epigram.core import supervisor
 from epigram.core.display import echo
 from epigram.core.errors import exit_code, exit_now, message, run_and_exit
+from epigram.core.library_threads import limit_library_threads
 from epigram.core.memory_limit import has_limit, is_near_limit
 from epigram.core.outcome import Outcome, current_stage
 from epigram.core.signals import Terminated
-from epigram.core.spinning import limit_spinning
 
 CRASH_SIGNALS = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGTRAP}
 LIBRARY_EXIT_CODES = {1, 127}  # exit codes of libraries; epigram uses neither
@@ -36,7 +36,7 @@ def run_stage(main: Callable[[], object]) -> NoReturn:
     if sys.platform == "linux" and current_stage():  # only under DVC: a user may start a stage with nohup
         start_supervisor()
     sys.unraisablehook = _print_unraisable
-    limit_spinning()
+    limit_library_threads()
     run_and_exit(main)
 
 

@@ -71,6 +71,11 @@ class Candidate:
         """Maximum tokens of a text that the system reads."""
         return int(self.system.train.get("max_length", LENGTHS[0]))
 
+    @property
+    def counts_ngrams(self) -> bool:
+        """Whether the system counts n-grams of words and characters."""
+        return self.name in {"tfidf_svm", "hybrid_linear"}
+
     def with_train(self, **settings: Any) -> Candidate:
         """Return the candidate with training settings changed."""
         return replace(self, system=replace(self.system, train={**self.system.train, **settings}))

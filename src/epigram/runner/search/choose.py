@@ -69,12 +69,14 @@ class Tried:
 def propose(facts: Facts, goal: Goal, watch: Stopwatch, costs: Costs, dataset: str) -> Proposals:
     """Yield the trials of a search, each of which is answered by its result, and return the plan.
 
-    The linear system is always in the plan; another one is if it is estimated to fit into the time.
+    The linear system is in the plan, unless a system that counts its n-grams as well fits into the time only alone.
+    Others are if they are estimated to fit into the time.
     """
-    planned, linear_probe = yield from _linear(facts, watch, costs)
+    svm, linear_probe = yield from _linear(facts, watch, costs)
     rows = examined_rows(FIRST_SHARE * (watch.left - costs.end), linear_probe, facts, costs)
-    systems, probe = yield from _frozen(facts, watch, costs, sum(each.seconds for each in planned))
-    planned += systems
+    encoder = frozen(facts)[-1:]
+    probe = (yield from _probe(encoder[0], facts, PROBE_ROWS, watch, costs.end)) if encoder else None
+    planned = _closed_form(svm, facts, probe, watch.left - costs.end, costs)
     chosen, reserved = [each.candidate for each in planned], costs.end + sum(each.seconds for each in planned)
     variants: list[Tried] = yield from _halved(
         facts, _possible(facts, goal, watch.left - reserved, probe), watch, reserved
@@ -87,7 +89,7 @@ def propose(facts: Facts, goal: Goal, watch: Stopwatch, costs: Costs, dataset: s
 
 def _linear(
     facts: Facts, watch: Stopwatch, costs: Costs
-) -> Generator[Ask, TrialResult | None, tuple[list[Planned], TrialResult | None]]:
+) -> Generator[Ask, TrialResult | None, tuple[Planned, TrialResult | None]]:
     """Return the first variant of the linear SVM that fits into a share of the time, or the fastest one; and the trial.
 
     There is no trial if the time is too short for one.
@@ -95,33 +97,39 @@ def _linear(
     *_, fastest = variants = linear(facts)
     probe = yield from _probe(fastest, facts, LINEAR_ROWS, watch, costs.end)
     if probe is None:
-        return [Planned(fastest, 0.0)], None
+        return Planned(fastest, 0.0), None
     room = FIRST_SHARE * (watch.left - costs.end)
     estimates = [Planned(each, linear_seconds(each, probe, facts, costs)) for each in variants]
-    return [next((each for each in estimates if each.seconds <= room), estimates[-1])], probe
+    return next((each for each in estimates if each.seconds <= room), estimates[-1]), probe
 
 
-def _frozen(
-    facts: Facts, watch: Stopwatch, costs: Costs, reserved: float
-) -> Generator[Ask, TrialResult | None, tuple[list[Planned], TrialResult | None]]:
-    """Return the systems on a frozen encoder that fit into the time, with the longest texts that fit, and the trial.
+def _closed_form(svm: Planned, facts: Facts, probe: TrialResult | None, seconds: float, costs: Costs) -> list[Planned]:
+    """Return the linear SVM and the systems on a frozen encoder that fit into `seconds`, by a trial of the encoder.
+
+    If none fits beside the SVM, the better one is returned alone if it fits: it counts the SVM's n-grams as well.
+    """
+    if probe is None:
+        return [svm]
+    beside = _frozen(facts, probe, seconds - svm.seconds, costs)
+    alone = (
+        [] if beside else [each for each in _frozen(facts, probe, seconds, costs) if each.candidate.counts_ngrams][:1]
+    )
+    return alone or [svm, *beside]
+
+
+def _frozen(facts: Facts, probe: TrialResult, seconds: float, costs: Costs) -> list[Planned]:
+    """Return the systems on a frozen encoder that fit into `seconds`, with the longest texts that fit.
 
     The texts of one that also counts n-grams are not shortened: it would count less than the linear SVM.
     """
-    candidates = frozen(facts)
-    probe = None
-    if candidates:
-        probe = yield from _probe(candidates[-1], facts, PROBE_ROWS, watch, costs.end + reserved)
-    if probe is None:
-        return [], None
     found: list[Planned] = []
-    for candidate in candidates:
-        room = MARGIN * (watch.left - costs.end - reserved - sum(each.seconds for each in found))
-        shorter = LENGTHS[1:] if candidate is candidates[-1] else ()
+    for candidate in frozen(facts):
+        room = MARGIN * (seconds - sum(each.seconds for each in found))
+        shorter = () if candidate.counts_ngrams else LENGTHS[1:]
         lengths = [candidate, *(candidate.with_train(max_length=length) for length in shorter)]
         estimates = [Planned(each, frozen_seconds(each, probe, facts, costs)) for each in lengths]
         found += [each for each in estimates if each.seconds <= room][:1]
-    return found, probe
+    return found
 
 
 def _possible(facts: Facts, goal: Goal, seconds: float, probe: TrialResult | None) -> list[Candidate]:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from epigram.core.config_types import shown
 from epigram.core.files import write_json
-from epigram.core.spinning import limit_spinning
+from epigram.core.library_threads import limit_library_threads
 from epigram.runner import child_process
 from epigram.runner.dvc.process import stage_path
 from epigram.training.trials.spec import TrialRequest
@@ -28,7 +28,7 @@ class TrialProcess:
         self._printed = Path(self._folder.name, "printed")
         command = [sys.executable, "-m", MODULE, self._folder.name]
         environment = {**os.environ, "PYTHONPATH": stage_path(workspace)}
-        limit_spinning(environment)
+        limit_library_threads(environment)
         with self._printed.open("w", encoding="utf-8") as output:
             self.child: subprocess.Popen[str] = child_process.start(
                 command, cwd=workspace, env=environment, stdout=output, stderr=output
