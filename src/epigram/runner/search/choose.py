@@ -8,6 +8,7 @@ out-of-fold texts judge; the test set is not read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +27,8 @@ from epigram.runner.search.goal import Goal, Stopwatch
 from epigram.runner.search.plan import Plan
 from epigram.training.trials.spec import TrialResult, TrialSpec
 
-LINEAR_ROWS, PROBE_ROWS = 256, 64  # rows of a trial that only measures what a linear or a frozen system takes
+PROBE_ROWS = 64  # of a trial that only measures what a system takes
+LINEAR_ROWS = 256  # of one for a linear system on many rows, because its time grows less than in proportion to few
 FIRST_SHARE = 0.4  # of the time that is left, for the linear system, and for the examination of train beside it
 RUNGS = (500, 2_000, 8_000)  # rows of the trials of one variant
 SEARCH_SHARE = 0.4  # of the time that is left, for trials; the rest is for the final training
@@ -90,17 +92,23 @@ def propose(facts: Facts, goal: Goal, watch: Stopwatch, costs: Costs, dataset: s
 def _linear(
     facts: Facts, watch: Stopwatch, costs: Costs
 ) -> Generator[Ask, TrialResult | None, tuple[Planned, TrialResult | None]]:
-    """Return the first variant of the linear SVM that fits into a share of the time, or the fastest one; and the trial.
+    """Return the slowest variant of the linear SVM that fits into a share of the time, or the fastest one.
 
-    There is no trial if the time is too short for one.
+    Also return the trial of the fastest one. There is none if the time is too short for it.
     """
-    *_, fastest = variants = linear(facts)
-    probe = yield from _probe(fastest, facts, LINEAR_ROWS, watch, costs.end)
-    if probe is None:
+    fastest, *slower = reversed(linear(facts))
+    rows = min(LINEAR_ROWS, max(PROBE_ROWS, facts.train // 8))
+    first = yield from _probe(fastest, facts, rows, watch, costs.end)
+    if first is None:
         return Planned(fastest, 0.0), None
-    room = FIRST_SHARE * (watch.left - costs.end)
-    estimates = [Planned(each, linear_seconds(each, probe, facts, costs)) for each in variants]
-    return next((each for each in estimates if each.seconds <= room), estimates[-1]), probe
+    chosen = Planned(fastest, linear_seconds(first, facts, costs))
+    for candidate in slower:
+        probe = yield from _probe(candidate, facts, rows, watch, costs.end)
+        seconds = math.inf if probe is None else linear_seconds(probe, facts, costs)
+        if seconds > FIRST_SHARE * (watch.left - costs.end):
+            break
+        chosen = Planned(candidate, seconds)
+    return chosen, first
 
 
 def _closed_form(svm: Planned, facts: Facts, probe: TrialResult | None, seconds: float, costs: Costs) -> list[Planned]:

@@ -15,11 +15,11 @@ from epigram.training.trials.spec import TrialResult
 # Seconds of the linear fits for each text and class, those of all penalties together, on MEASURED numbers of each text.
 # A system reads four layers of MiniLM, 1,536 numbers, or less of other encoders, but never more numbers than texts.
 MEASURED, FEATURES = 384, 1_536
-FIT_SECONDS: Mapping[str, float] = {"embedding_linear": 3e-4, "hybrid_linear": 1.5e-4}
-SEARCH, CHARACTERS = 3.0, 5.0  # times the fit of an SVM: with a search of its settings, with n-grams of characters
+FIT_SECONDS: Mapping[str, float] = {"embedding_linear": 1e-4, "hybrid_linear": 1.5e-4}
 EXAMINED, MIN_EXAMINED = 4.0, 500  # times the fit of an SVM: the examination of the texts; the least of them
 BACKWARD = 3.0  # times a prediction: a step of fine-tuning, for each text
-LOADING = 2.0  # stages that it takes as long as to load an encoder, twice
+# Stages that take as long as to import the libraries of linear fits, and to load an encoder for each fold and later.
+IMPORTS, LOADING = 1.0, 4.0
 TIMED = 256  # texts that take as long as the measurement of the speed, if train has folds
 
 
@@ -31,13 +31,10 @@ class Costs:
     end: float
 
 
-def linear_seconds(candidate: Candidate, probe: TrialResult, facts: Facts, costs: Costs) -> float:
-    """Return the seconds of a linear SVM on TF-IDF, from a trial of the fastest variant."""
-    settings, once = candidate.system.model, probe.seconds * facts.train / probe.rows
-    spelled = facts.language == "en" and bool(settings.get("characters", True))
-    fits = (1.0 if "penalty" in settings else SEARCH) * max(1, facts.folds) + 1
-    predictions = facts.predicted * probe.ms_per_text / 1000
-    return fits * (CHARACTERS if spelled else 1.0) * once + predictions + 3 * costs.stage
+def linear_seconds(probe: TrialResult, facts: Facts, costs: Costs) -> float:
+    """Return the seconds of a linear SVM on TF-IDF, from a trial of it; its settings are searched in each fold."""
+    fits = max(1, facts.folds) * probe.seconds * facts.train / probe.rows
+    return fits + facts.predicted * probe.ms_per_text / 1000 + (3 + IMPORTS) * costs.stage
 
 
 def frozen_seconds(candidate: Candidate, probe: TrialResult, facts: Facts, costs: Costs) -> float:
