@@ -36,7 +36,7 @@ def test_the_plan_has_systems_and_settings_and_no_time(searched: Path) -> None:
     plan = yaml.safe_load((searched / "runs/found/plan.yaml").read_text())
     assert {"tfidf_svm"} <= set(plan["systems"]) <= {"tfidf_svm", "embedding_linear", "hybrid_linear"}
     assert plan["dataset"] == "pocket_zh" and plan["seeds"] == [0]
-    assert set(plan) == {"dataset", "seeds", "views", "systems", "prune", "compare"}
+    assert set(plan) == {"dataset", "seeds", "views", "systems", "pos_table", "prune", "compare"}
 
 
 def test_the_replay_of_a_plan_gives_the_same_model_and_runs_nothing_again(searched: Path) -> None:

@@ -28,11 +28,10 @@ def run(
     from epigram.text.pretrained_tokenizers import read_checkpoint
     from epigram.text.prompts import read_prompt
     from epigram.text.student_texts import StudentTexts, WithTexts, read_texts
-    from epigram.text.tokenizers import vocabulary_of
     from epigram.text.validated_corpus import ValidatedCorpus
     from epigram.text.vectors import read_vectors, vectors_file
     from epigram.text.vocabulary import build_view_tokenizer
-    from epigram.text.write_dataset import ViewSummary, write_view
+    from epigram.text.write_dataset import ViewSummary, entries_of, write_view
 
     if view.checkpoint is not None:
         download_checkpoint(view.checkpoint)
@@ -43,10 +42,14 @@ def run(
     def write(corpus: ValidatedCorpus, folder: Path, texts: StudentTexts | None = None) -> ViewSummary:
         counted = corpus if texts is None else WithTexts.of(corpus, texts)
         tokenizer = build_view_tokenizer(view, settings, counted, prompt, checkpoint)
-        vectors = None if file is None else read_vectors(file, vocabulary_of(tokenizer.tokenizer))
-        return write_view(folder, name, view, corpus, tokenizer, table, vectors, texts)
+        entries = shared or entries_of(tokenizer, table, corpus.language)
+        vectors = None if file is None else read_vectors(file, entries.vocabulary)
+        return write_view(folder, name, view, corpus, tokenizer, entries, vectors, texts)
 
-    corpus = ValidatedCorpus.read(validated)
+    corpus, shared = ValidatedCorpus.read(validated), None
+    if checkpoint is not None:  # the folds have the same vocabulary, which may be large
+        whole = build_view_tokenizer(view, settings, corpus, prompt, checkpoint)
+        shared = entries_of(whole, table, corpus.language)
     texts = None if view.texts is None else read_texts(local_file(view.texts, f"views.{name}.texts"), corpus)
     with atomic_folder(out) as folder:
         summary = write(corpus, folder, texts)

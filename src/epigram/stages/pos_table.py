@@ -2,8 +2,8 @@
 
 python -m epigram.stages.pos_table VALIDATED VERSIONS OUT
 
-The table starts with the words of the latest version in VERSIONS. A tagger adds the new words of a sample of the
-training texts; tagging a large corpus would take hours.
+The table starts with the words of the latest version in VERSIONS. A tagger, if there is one, adds the new words of a
+sample of the training texts; tagging a large corpus would take hours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def run(settings: PosTableSettings, validated: Path, versions: Path, out: Path) 
     from epigram.text.coverage import coverage
     from epigram.text.pos_table import add_entries, build, save
     from epigram.text.pos_versions import add_version, read_version
-    from epigram.text.taggers import count_tags, tagger_for
+    from epigram.text.taggers import NO_TAGGER, count_tags, tagger_for
     from epigram.text.validated_corpus import SPLITS, ValidatedCorpus
 
     corpus = ValidatedCorpus.read(validated)
@@ -35,10 +35,11 @@ def run(settings: PosTableSettings, validated: Path, versions: Path, out: Path) 
     tagger = tagger_for(corpus.language, base)
     table = add_entries(base, count_tags(tagger.tag(samples["train"])), corpus.language)
     covered = {split: coverage(texts, table, corpus.language) for split, texts in samples.items()}
+    seen = 0 if tagger.name == NO_TAGGER else len(samples["train"])
     about = {
         "corpus": corpus.name,
         "language": corpus.language,
-        "tagger": {"name": tagger.name, "texts": len(samples["train"]), "of": corpus.count("train")},
+        "tagger": {"name": tagger.name, "texts": seen, "of": corpus.count("train")},
         "coverage": covered,
     }
     with atomic_folder(out) as folder:
@@ -46,7 +47,7 @@ def run(settings: PosTableSettings, validated: Path, versions: Path, out: Path) 
     name = next(name for name in ("dev", "test") if covered[name]["texts"])  # dev has no rows if train has folds
     held_out = covered[name]
     echo(f"version {table.version}: {table.frame.height:,} rows;", end=" ")
-    echo(f"{tagger.name} tagged {len(samples['train']):,} training texts;", end=" ")
+    echo(f"{tagger.name} tagged {seen:,} training texts;" if seen else "no training text is tagged;", end=" ")
     shares = {key: f"{100 * held_out[key]:.1f}%" for key in ("covered", "notional")}
     echo(f"{shares['covered']} of the {name} tokens are covered, {shares['notional']} are notional")
 

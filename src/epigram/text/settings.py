@@ -14,8 +14,8 @@ from epigram.core.settings import Params
 class PosTableSettings(Strict):
     """Attention weights of notional and function words (Transformer-F, Eq. 5), and where parts of speech come from.
 
-    `tagger` is `builtin` (jieba for Chinese, the table itself for English), or in data/local a file with words and tags
-    or the folder of a spaCy pipeline. `corrections` is a file in data/local, which overrides every other source.
+    `tagger` is `builtin` (jieba for Chinese, the table itself for English), `none`, or in data/local a file with words
+    and tags or the folder of a spaCy pipeline. `corrections` is a file in data/local that overrides every other source.
     """
 
     notional: Share = 1.0

@@ -23,6 +23,7 @@ from epigram.text.tagsets import Language
 from epigram.text.tokenizers import split_words
 from epigram.text.user_words import read_tags
 
+NO_TAGGER = "none"
 # Suffixes that determine the tag of an English word outside the table; the default is NOUN.
 SUFFIXES = {
     "ADV": ("ly",),
@@ -94,6 +95,19 @@ def guess_tag(word: str) -> str:
     return next((tag for tag, endings in SUFFIXES.items() if word.endswith(endings) and len(word) > 4), "NOUN")
 
 
+class NoTagger:
+    """Tagger that finds no words: the table keeps those of its sources."""
+
+    name = NO_TAGGER
+
+    def __init__(self, language: Language) -> None:
+        self.language = language
+
+    def tag(self, texts: Iterable[str]) -> Iterator[TaggedText]:
+        """Yield nothing, without reading the texts."""
+        return iter(())
+
+
 def count_tags(tagged: Iterable[TaggedText]) -> pl.DataFrame:
     """Return how often each (entry, tag) occurs: `entry`, `tag`, `frequency`, sorted."""
     counts: Counter[tuple[str, str]] = Counter()
@@ -109,6 +123,8 @@ def tagger_for(language: Language, table: PosTable, root: Path = Path()) -> Tagg
     Raises ParameterError, InputMissingError or DataError if the setting or what it names is invalid.
     """
     setting = table.settings.tagger
+    if setting == NO_TAGGER:
+        return NoTagger(language)
     if setting == "builtin":
         return JiebaTagger() if language == "zh" else TableTagger(table)
     path = local_path(setting, "pos_table.tagger", root)

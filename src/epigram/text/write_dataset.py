@@ -18,8 +18,10 @@ from epigram.text.encoded_dataset import ENTRIES
 from epigram.text.encoding import TextEncoder
 from epigram.text.label_names import label_tokens
 from epigram.text.pos_table import PosTable, weights_for, words_of
+from epigram.text.pos_words import PosWords
 from epigram.text.settings import View
 from epigram.text.student_texts import StudentTexts, write_texts
+from epigram.text.tagsets import Language
 from epigram.text.token_arrays import RowEncoder, array_files
 from epigram.text.tokenizers import special_ids, vocabulary_of
 from epigram.text.validated_corpus import ValidatedCorpus
@@ -46,6 +48,24 @@ class ViewSummary(NamedTuple):
 
     counts: dict[str, SplitCounts]
     vectors: dict[str, Any] | None
+
+
+class Entries(NamedTuple):
+    """Entries of a tokenizer in the order of their ids, and their part-of-speech weights (V,).
+
+    `words` are the weights of words, if tokens may be parts of words.
+    """
+
+    vocabulary: list[str]
+    weights: NDArray[np.float32]
+    words: PosWords | None
+
+
+def entries_of(tokenizer: ViewTokenizer, table: PosTable, language: Language) -> Entries:
+    """Return the entries of a view's tokenizer with the weights of `table`."""
+    vocabulary = vocabulary_of(tokenizer.tokenizer)
+    words = words_of(table, language, pieces=tokenizer.kind == "wordpiece")
+    return Entries(vocabulary, weights_for(vocabulary, table, language), words)
 
 
 def write_split(encoder: RowEncoder, corpus: ValidatedCorpus, split: str, folder: Path) -> SplitCounts:
@@ -84,7 +104,7 @@ def write_view(
     view: View,
     corpus: ValidatedCorpus,
     tokenizer: ViewTokenizer,
-    table: PosTable,
+    entries: Entries,
     vectors: Vectors | None,
     texts: StudentTexts | None = None,
 ) -> ViewSummary:
@@ -93,15 +113,14 @@ def write_view(
     `texts` are those without labels, if the view has some.
     """
     encoder = RowEncoder(TextEncoder(tokenizer.tokenizer), corpus, tokenizer.characters, tokenizer.max_length)
-    vocabulary = vocabulary_of(tokenizer.tokenizer)
+    vocabulary, weights, words = entries
     counts = {split: write_split(encoder, corpus, split, folder) for split in corpus.splits}
     if texts is not None:
         plain = replace(corpus, token_labels=[])  # texts without labels have no labelled words either
         rows = RowEncoder(TextEncoder(tokenizer.tokenizer), plain, tokenizer.characters, tokenizer.max_length)
         write_texts(folder, texts, rows)
     tokenizer.tokenizer.save(str(folder / "tokenizer.json"))
-    np.save(folder / "pos_weight.npy", weights_for(vocabulary, table, corpus.language))
-    words = words_of(table, corpus.language, pieces=tokenizer.kind == "wordpiece")
+    np.save(folder / "pos_weight.npy", weights)
     if words is not None:
         write_json(folder / ENTRIES, vocabulary)
     vector_coverage = None

@@ -23,6 +23,13 @@ def table() -> PosTable:
     return build(PosTableSettings())
 
 
+def test_without_a_tagger_no_word_is_found(table: PosTable) -> None:
+    none = tagger_for("zh", replace(table, settings=PosTableSettings(tagger="none")))
+    assert (none.language, list(none.tag(["我的目的"]))) == ("zh", [])
+    tagged = count_tags(none.tag(["我的目的"]))
+    assert add_entries(table, tagged, "zh").frame.equals(table.frame)
+
+
 def test_jieba_tags_words_marks_and_foreign_words() -> None:
     (tagged,) = JiebaTagger().tag(["我不喜欢 iPhone，太贵了！😀"])
     tags = dict(tagged)

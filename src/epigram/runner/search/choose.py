@@ -15,6 +15,7 @@ from typing import Any
 
 from epigram.runner.search.candidates import (
     LENGTHS,
+    POS_TABLE,
     Candidate,
     Facts,
     frozen,
@@ -235,6 +236,7 @@ def _plan(facts: Facts, chosen: Sequence[Candidate], dataset: str) -> Plan:
         seeds=[0],
         views={name: view for name, view in views(facts).items() if name in used},
         systems=systems,
+        pos_table=POS_TABLE,
         prune={"enabled": False},
         compare={"prefer": "best"},
     )

@@ -23,6 +23,7 @@ class Plan(Strict):
     seeds: list[int]
     views: dict[str, dict[str, Any]]
     systems: dict[str, dict[str, Any]]
+    pos_table: dict[str, Any] = field(default_factory=dict)
     prune: dict[str, Any] = field(default_factory=dict)
     compare: dict[str, Any] = field(default_factory=dict)
     examine: dict[str, Any] = field(default_factory=dict)

@@ -132,4 +132,10 @@ def _everything(request: Request) -> Plan:
     language = source.language
     facts = Facts(language=language, train=0, dev=0, test=0, folds=0, checkpoint=installed_encoder(language))
     systems: dict[str, Any] = {each.name: each.settings for each in candidates.closed_form(facts)}
-    return Plan(dataset=dataset, seeds=[0], views=candidates.views(facts), systems=systems)
+    return Plan(
+        dataset=dataset,
+        seeds=[0],
+        views=candidates.views(facts),
+        systems=systems,
+        pos_table=candidates.POS_TABLE,
+    )
