@@ -18,8 +18,7 @@ MEASURED, FEATURES = 384, 1_536
 FIT_SECONDS: Mapping[str, float] = {"embedding_linear": 1e-4, "hybrid_linear": 1.5e-4}
 EXAMINED, MIN_EXAMINED = 4.0, 500  # times the fit of an SVM: the examination of the texts; the least of them
 BACKWARD = 3.0  # times a prediction: a step of fine-tuning, for each text
-# Stages that take as long as to import the libraries of linear fits, and to load an encoder for each fold and later.
-IMPORTS, LOADING = 1.0, 4.0
+LOADING = 2.0  # stages that take as long as to load an encoder for each fold and later
 TIMED = 256  # texts that take as long as the measurement of the speed, if train has folds
 
 
@@ -34,7 +33,7 @@ class Costs:
 def linear_seconds(probe: TrialResult, facts: Facts, costs: Costs) -> float:
     """Return the seconds of a linear SVM on TF-IDF, from a trial of it; its settings are searched in each fold."""
     fits = max(1, facts.folds) * probe.seconds * facts.train / probe.rows
-    return fits + facts.predicted * probe.ms_per_text / 1000 + (3 + IMPORTS) * costs.stage
+    return fits + facts.predicted * probe.ms_per_text / 1000 + 3 * costs.stage
 
 
 def frozen_seconds(candidate: Candidate, probe: TrialResult, facts: Facts, costs: Costs) -> float:

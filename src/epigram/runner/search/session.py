@@ -33,7 +33,7 @@ from epigram.text.validated_corpus import SPLITS, ValidatedCorpus
 from epigram.training.trials.spec import TrialResult
 
 MIN_STAGE_SECONDS = 1.2  # of a stage in which little is done
-END_STAGES, END_SECONDS = 3.0, 2.5  # after the last stage of a system: in stages, and for the report
+END_STAGES, END_SECONDS = 2.0, 2.5  # after the last stage of a system: in stages, and for the report
 VIEWS_SHARE = 0.6  # of the time, after which a view that is not encoded is left out
 SPACE = "search"  # key of the workspace in which a search and its run work
 ENCODED = Path("data/pretrained")  # outputs of the last stages that a search runs
