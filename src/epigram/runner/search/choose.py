@@ -115,15 +115,13 @@ def _linear(
 def _closed_form(svm: Planned, facts: Facts, probe: TrialResult | None, seconds: float, costs: Costs) -> list[Planned]:
     """Return the linear SVM and the systems on a frozen encoder that fit into `seconds`, by a trial of the encoder.
 
-    If none fits beside the SVM, the better one is returned alone if it fits: it counts the SVM's n-grams as well.
+    If the one that counts the SVM's n-grams as well does not fit beside the SVM, it replaces the SVM if it fits so.
     """
     if probe is None:
         return [svm]
-    beside = _frozen(facts, probe, seconds - svm.seconds, costs)
-    alone = (
-        [] if beside else [each for each in _frozen(facts, probe, seconds, costs) if each.candidate.counts_ngrams][:1]
-    )
-    return alone or [svm, *beside]
+    beside, alone = (_frozen(facts, probe, left, costs) for left in (seconds - svm.seconds, seconds))
+    counts = [any(each.candidate.counts_ngrams for each in systems) for systems in (beside, alone)]
+    return alone if counts == [False, True] else [svm, *beside]
 
 
 def _frozen(facts: Facts, probe: TrialResult, seconds: float, costs: Costs) -> list[Planned]:

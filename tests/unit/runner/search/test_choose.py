@@ -127,7 +127,8 @@ def test_folds_multiply_the_time_of_the_linear_system() -> None:
         (310, {"hybrid_linear": None, "embedding_linear": None}),
         (270, {"hybrid_linear": None, "embedding_linear": None}),
         (130, {"hybrid_linear": None}),
-        (110, {"embedding_linear": 64}),
+        (110, {"hybrid_linear": None}),  # instead of tfidf_svm, which is estimated to take 18.7 s
+        (100, {"embedding_linear": 64}),
         (85, {"embedding_linear": 32}),
         (70, {}),
     ],
@@ -137,7 +138,7 @@ def test_the_systems_on_an_encoder_are_those_that_fit_with_the_longest_texts_tha
 ) -> None:
     plan = plan_of(Machine(encoder=5.0), seconds, "fast")
     found = {name: each.get("train", {}).get("max_length") for name, each in plan.systems.items()}
-    found.pop("tfidf_svm")
+    found.pop("tfidf_svm", None)
     assert found == systems
 
 
@@ -146,7 +147,7 @@ def test_a_system_that_counts_the_same_ngrams_replaces_the_linear_one_if_time_is
     few = replace(FOLDED, train=500, tokens=dict.fromkeys((128, 64, 32), 20.0))
     for seconds, systems in [
         (100, ["tfidf_svm", "hybrid_linear"]),
-        (85, ["hybrid_linear"]),
+        (85, ["hybrid_linear", "embedding_linear"]),
         (50, ["hybrid_linear"]),
         (44, ["tfidf_svm"]),
     ]:
@@ -165,7 +166,7 @@ def test_in_folds_each_text_is_encoded_once_for_them_and_the_final_fit() -> None
     encoded, fits = 500 + 1_000 + 256, 6 * 500 * 2 * 1.5e-4 * 500 / 384
     assert frozen_seconds(hybrid, probe, few, COSTS) == pytest.approx(encoded / 100 + fits + 10)
     assert frozen_seconds(hybrid.with_train(max_length=64), probe, few, COSTS) == pytest.approx(
-        0.6 * encoded / 100 + fits + 14
+        0.6 * encoded / 100 + fits + 10
     )
 
 
