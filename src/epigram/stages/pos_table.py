@@ -15,7 +15,7 @@ from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder
 from epigram.core.settings import Params
 from epigram.core.stage_process import run_stage
-from epigram.text.settings import PosTableSettings
+from epigram.text.settings import NO_TAGGER, PosTableSettings
 
 PARAMS = ("pos_table",)
 TEXTS, CHARACTERS = 20_000, 300_000  # maximum size of the sample of a split
@@ -26,7 +26,7 @@ def run(settings: PosTableSettings, validated: Path, versions: Path, out: Path) 
     from epigram.text.coverage import coverage
     from epigram.text.pos_table import add_entries, build, save
     from epigram.text.pos_versions import add_version, read_version
-    from epigram.text.taggers import NO_TAGGER, count_tags, tagger_for
+    from epigram.text.taggers import count_tags, tagger_for
     from epigram.text.validated_corpus import SPLITS, ValidatedCorpus
 
     corpus = ValidatedCorpus.read(validated)
@@ -35,7 +35,7 @@ def run(settings: PosTableSettings, validated: Path, versions: Path, out: Path) 
     tagger = tagger_for(corpus.language, base)
     table = add_entries(base, count_tags(tagger.tag(samples["train"])), corpus.language)
     covered = {split: coverage(texts, table, corpus.language) for split, texts in samples.items()}
-    seen = 0 if tagger.name == NO_TAGGER else len(samples["train"])
+    seen = 0 if settings.tagger == NO_TAGGER else len(samples["train"])
     about = {
         "corpus": corpus.name,
         "language": corpus.language,

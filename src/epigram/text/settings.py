@@ -9,6 +9,8 @@ from epigram.core.config_types import MappingAs, OpenShare, Positive, Range, See
 from epigram.core.errors import ParameterError
 from epigram.core.settings import Params
 
+NO_TAGGER = "none"  # value of `pos_table.tagger`
+
 
 @dataclass(frozen=True, kw_only=True)
 class PosTableSettings(Strict):

@@ -18,12 +18,12 @@ from epigram.text.local_files import local_path
 from epigram.text.marks import is_mark, is_number
 from epigram.text.pos_table import PosTable
 from epigram.text.segmenter import frequencies_of, jieba, tokenizer_with
+from epigram.text.settings import NO_TAGGER
 from epigram.text.spacy_tagger import SpacyTagger, TaggedText
 from epigram.text.tagsets import Language
 from epigram.text.tokenizers import split_words
 from epigram.text.user_words import read_tags
 
-NO_TAGGER = "none"
 # Suffixes that determine the tag of an English word outside the table; the default is NOUN.
 SUFFIXES = {
     "ADV": ("ly",),

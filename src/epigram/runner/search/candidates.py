@@ -11,6 +11,7 @@ from typing import Any
 
 from epigram.models.settings import System
 from epigram.runner.search.goal import Quality
+from epigram.text.settings import NO_TAGGER
 from epigram.text.tagsets import Language
 
 ENCODED, TOKENS = "sentences", "token"  # views: of the pretrained encoder, and from scratch
@@ -87,7 +88,7 @@ class Candidate:
 
 
 # No candidate reads parts of speech, and jieba takes 10 s to tag 500 Chinese texts.
-POS_TABLE = {"tagger": "none"}
+POS_TABLE = {"tagger": NO_TAGGER}
 
 
 def views(facts: Facts) -> dict[str, dict[str, Any]]:

@@ -28,13 +28,13 @@ from epigram.runner.search.goal import Goal, Stopwatch
 from epigram.runner.search.plan import Plan
 from epigram.training.trials.spec import TrialResult, TrialSpec
 
-PROBE_ROWS = 64  # of a trial that only measures what a system takes
-LINEAR_ROWS = 256  # of one for a linear system on many rows, because its time grows less than in proportion to few
+PROBE_ROWS = 64  # rows of a trial that only measures the time
+LINEAR_ROWS = 256  # rows of such a trial of the linear SVM at most; its time is scaled up with a smaller error
 FIRST_SHARE = 0.4  # of the time that is left, for the linear system, and for the examination of train beside it
 RUNGS = (500, 2_000, 8_000)  # rows of the trials of one variant
 SEARCH_SHARE = 0.4  # of the time that is left, for trials; the rest is for the final training
 EPOCHS = (8, 6, 4, 3, 2, 1)
-MIN_TRIAL_SECONDS = 4.0  # the start of its process included
+MIN_TRIAL_SECONDS = 4.0  # with less time, no trial is started
 MARGIN = 0.85  # of the time that is left, for what is estimated
 
 
@@ -72,8 +72,8 @@ class Tried:
 def propose(facts: Facts, goal: Goal, watch: Stopwatch, costs: Costs, dataset: str) -> Proposals:
     """Yield the trials of a search, each of which is answered by its result, and return the plan.
 
-    The linear system is in the plan, unless a system that counts its n-grams as well fits into the time only alone.
-    Others are if they are estimated to fit into the time.
+    The linear SVM is in the plan, unless `hybrid_linear` fits into the time only without it. Every other system is if
+    it is estimated to fit.
     """
     svm, linear_probe = yield from _linear(facts, watch, costs)
     rows = examined_rows(FIRST_SHARE * (watch.left - costs.end), linear_probe, facts, costs)
@@ -115,7 +115,7 @@ def _linear(
 def _closed_form(svm: Planned, facts: Facts, probe: TrialResult | None, seconds: float, costs: Costs) -> list[Planned]:
     """Return the linear SVM and the systems on a frozen encoder that fit into `seconds`, by a trial of the encoder.
 
-    If the one that counts the SVM's n-grams as well does not fit beside the SVM, it replaces the SVM if it fits so.
+    If `hybrid_linear`, which also counts the n-grams, fits only without the SVM, the SVM is left out.
     """
     if probe is None:
         return [svm]

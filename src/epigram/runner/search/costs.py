@@ -1,6 +1,6 @@
 """Estimated seconds of the stages of a system, from trials on few texts.
 
-The constants were measured on agnews_43k, nlpcc2017 and 20newsgroups, on two cores.
+The constants were measured on agnews_43k, nlpcc2017, sst5 and 20newsgroups, on two cores.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MEASURED, FEATURES = 384, 1_536
 FIT_SECONDS: Mapping[str, float] = {"embedding_linear": 1e-4, "hybrid_linear": 1.5e-4}
 EXAMINED, MIN_EXAMINED = 4.0, 500  # times the fit of an SVM: the examination of the texts; the least of them
 BACKWARD = 3.0  # times a prediction: a step of fine-tuning, for each text
-LOADING = 2.0  # stages that take as long as to load an encoder for each fold and later
+LOADING = 2.0  # loading the encoder, for all folds and the final fit: as long as so many stages
 TIMED = 256  # texts that take as long as the measurement of the speed, if train has folds
 
 
@@ -54,7 +54,10 @@ def step_seconds(probe: TrialResult) -> float:
 
 
 def examined_rows(seconds: float, probe: TrialResult | None, facts: Facts, costs: Costs) -> int | None:
-    """Return how many training texts can be examined in `seconds`, None if all can; `probe` is as above."""
+    """Return how many training texts can be examined in `seconds`, None if all can.
+
+    `probe` is a trial of the fastest linear SVM.
+    """
     if probe is None:
         return MIN_EXAMINED
     wanted = min(facts.train, ExamineSettings.rows)

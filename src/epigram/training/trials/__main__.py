@@ -20,6 +20,7 @@ import torch
 from epigram.core.config_types import validate_as
 from epigram.core.errors import arguments, handle_errors, run_and_exit
 from epigram.core.files import write_json
+from epigram.core.records import read_record
 from epigram.models.predict import gold_labels, predict
 from epigram.models.registry import recipe_of
 from epigram.models.settings import System
@@ -92,7 +93,7 @@ def requests(folder: Path) -> Iterator[TrialRequest]:
         file = folder / f"{number}.json"
         while not file.is_file():
             time.sleep(INTERVAL)
-        yield TrialRequest.read(file)
+        yield read_record(TrialRequest, file)
 
 
 @handle_errors

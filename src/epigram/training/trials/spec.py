@@ -29,11 +29,6 @@ class TrialSpec:
         """Name of the system's view."""
         return str(self.system["view"])
 
-    @classmethod
-    def read(cls, path: Path) -> TrialSpec:
-        """Read the file at `path`. Raises InputMissingError or DataError."""
-        return read_record(cls, path)
-
     @property
     def content(self) -> dict[str, Any]:
         """Content of the file."""
@@ -48,11 +43,6 @@ class TrialRequest:
     encoded: Path
     pretrained: Path
     out: Path
-
-    @classmethod
-    def read(cls, path: Path) -> TrialRequest:
-        """Read the file at `path`. Raises InputMissingError or DataError."""
-        return read_record(cls, path)
 
     @property
     def content(self) -> dict[str, Any]:
