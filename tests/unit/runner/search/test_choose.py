@@ -84,6 +84,7 @@ def test_fast_tries_only_what_a_system_takes_on_few_texts() -> None:
     assert tried == [("tfidf_svm", 256, 1)] * 3 + [("embedding_linear", 64, 1)]
     assert list(plan.systems) == ["tfidf_svm", "hybrid_linear", "embedding_linear"]
     assert plan.views["sentences"]["checkpoint"] == DATA.checkpoint
+    assert plan.sections["pos_table"] == {"tagger": "none"}  # no system reads parts of speech
 
 
 SEARCHED, WORDS = (None, True), ([], True)  # characters, and whether the settings are searched
