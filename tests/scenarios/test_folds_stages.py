@@ -92,6 +92,16 @@ def test_each_fold_has_its_own_vocabulary(single: Workshop) -> None:
     assert all(f"own{row}" in read_json(whole.tokenizer_json)["model"]["vocab"] for row in rows)
 
 
+def test_each_fold_weighs_the_entries_of_its_own_vocabulary(single: Workshop) -> None:
+    """A fold lacks the words that only the texts it holds out have, so its vocabulary is smaller than that of train."""
+    whole = view_of(single)
+    for number in range(FOLDS):
+        fold = whole.fold(number)
+        entries = read_json(fold.tokenizer_json)["model"]["vocab"]
+        assert fold.vocabulary == len(entries) < whole.vocabulary
+        assert fold.pos_weight().shape == (len(entries),)
+
+
 @pytest.mark.parametrize("name", [GRADIENT, LINEAR])
 def test_every_training_row_has_its_own_prediction(single: Workshop, name: str) -> None:
     labels = view_of(single).split("train").labels
