@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epigram.evaluation.arrays import Bools
+from epigram.evaluation.arrays import Bools, Ints
 from epigram.evaluation.decisions import predict_labels, seed_thresholds
-from epigram.evaluation.ensemble import Blend, cross_fit, fit_blend
+from epigram.evaluation.ensemble import Blend, cross_fit, fit_blend, parts_of
 from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord, Member
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.label_probabilities import Probabilities, chosen, join, of_seed
@@ -90,7 +90,7 @@ class _Seed:
         self.members = _members(candidates, "dev", number)
         self.blend: Blend = fit_blend(chosen(self.members, usable), self.labels[usable], settings.rounds)
         self.dev = self._cross_fitted(self.members)
-        self.test = self.blend.combine(_members(candidates, "test", number))
+        self.test = self._blended(_members(candidates, "test", number), candidates[0].predictions.test_folds)
         costs = [each.metrics.seeds[number].cost for each in candidates]
         self.cost = _sum([cost for cost, weight in zip(costs, self.blend.weights, strict=True) if weight])
 
@@ -102,7 +102,14 @@ class _Seed:
         return self._score(self.dev) - self._score(self._cross_fitted(join(others, axis=0)))
 
     def _cross_fitted(self, members: Probabilities) -> Probabilities:
-        return cross_fit(members, self.labels, self.usable, self.settings)
+        part = parts_of(self.labels, self.settings.parts)
+        return cross_fit(members, self.labels, part, self.usable, self.settings.rounds)
+
+    def _blended(self, test: Probabilities, folds: Ints | None) -> Probabilities:
+        """Return the ensemble's probabilities for test; if it has `folds`, each one by the blend of the others."""
+        if folds is None:
+            return self.blend.combine(test)
+        return cross_fit(self.members, self.labels, folds, self.usable, self.settings.rounds, blended=test)
 
     def _score(self, probabilities: Probabilities) -> float:
         thresholds = seed_thresholds(self.task, self.labels, probabilities, "threshold")

@@ -1,10 +1,6 @@
 """Comparison of a run's systems; one is chosen by the development set alone.
 
-The best system has the highest development score; if scores are equal, the one with fewer parameters. A system whose
-development score does not differ significantly from the best is tied with it. By default the cheapest of these is
-chosen if it needs at most half of the best one's FLOPs per text, unless the best needs next to none; FLOPs are the same
-on every machine. With `prefer: best`, the best is chosen. The outcomes are relative to the best system, so that the
-test behind them does not depend on the choice.
+The outcomes are relative to the best system, so that the test behind them does not depend on the choice.
 """
 
 from __future__ import annotations
@@ -13,18 +9,16 @@ from collections.abc import Iterable, Sequence
 from statistics import median_low, stdev
 from typing import Any, Literal
 
+from epigram.evaluation.choose_system import against, decide, nested_score
 from epigram.evaluation.formats import join_names
 from epigram.evaluation.optimism import expected_optimism
 from epigram.evaluation.results import Evaluation, Metrics, ScoreName
-from epigram.evaluation.scored_system import ScoredSystem, check_same_rows, scored_system
-from epigram.evaluation.scoring import RowScores
+from epigram.evaluation.scored_system import check_same_rows, scored_system
 from epigram.evaluation.settings import Preference
-from epigram.evaluation.significance import Verdict, verdicts
+from epigram.evaluation.significance import Verdict
 from epigram.evaluation.summary import Corpus, Row, Summary
 from epigram.evaluation.verdict import describe
 
-MUCH_CHEAPER = 0.5  # share of the best system's FLOPs at which a tied system is chosen instead
-NEGLIGIBLE = 1e6  # FLOPs per text, far below a millisecond: a best system that needs less is chosen itself
 FEW_SEEDS = 5  # with fewer, a difference between systems can be caused by the seeds
 
 
@@ -38,20 +32,22 @@ def compare(
     """
     systems = list(map(scored_system, evaluations))  # `map` keeps no evaluation while it asks for the next
     check_same_rows([(each.metrics.system, each.truth) for each in systems])
-    ranked = sorted(systems, key=lambda each: rank(each.metrics))
+    decision = decide(systems, alpha, prefer)
+    ranked, place, on_dev = decision.ranked, decision.place, decision.on_dev
     best = ranked[0].metrics
-    scores = [each.dev for each in ranked]
-    on_dev = _against(ranked, 0, scores, alpha)
-    tied = [n for n, each in enumerate(ranked) if n and on_dev[each.metrics.system].outcome == "tie"]
-    cheapest = _cheapest(ranked, tied)
-    place = _choose(ranked, cheapest, prefer)
-    on_test = _against(ranked, place, [each.test for each in ranked], alpha)
+    on_test = against(ranked, place, [each.test for each in ranked], alpha)
     rows = [
-        _row(each.metrics, _outcome(n, place, tied), on_dev.get(each.metrics.system), on_test.get(each.metrics.system))
+        _row(
+            each.metrics,
+            _outcome(n, place, decision.tied),
+            on_dev.get(each.metrics.system),
+            on_test.get(each.metrics.system),
+        )
         for n, each in enumerate(ranked)
     ]
     chosen_seed = max(ranked[place].metrics.seeds, key=lambda seed: seed.dev_score).seed
-    optimism = expected_optimism(scores)
+    optimism = expected_optimism([each.dev for each in ranked])
+    nested = nested_score(systems, alpha, prefer, best.confidence)
     return Summary(
         dataset=corpus.name,
         language=corpus.language,
@@ -63,53 +59,17 @@ def compare(
         notes=[*corpus.notes, *_seed_notes(rows), *_word_notes(best.score, rows)],
         chosen_system=rows[place].system,
         chosen_seed=chosen_seed,
-        cheapest_tied=None if cheapest is None else rows[cheapest].system,
+        cheapest_tied=None if decision.cheapest is None else rows[decision.cheapest].system,
         optimism=optimism,
-        verdict=describe(rows, place, chosen_seed, best, optimism),
+        nested=nested,
+        verdict=describe(rows, place, chosen_seed, best, optimism, nested),
         rows=rows,
     )
-
-
-def _choose(ranked: Sequence[ScoredSystem], cheapest: int | None, prefer: Preference) -> int:
-    """Return the place of the chosen system: the best, or the cheapest tied one if it is much cheaper."""
-    if prefer == "best" or cheapest is None:
-        return 0
-    price, best = _price(ranked[cheapest].metrics), _price(ranked[0].metrics)
-    return cheapest if best[0] >= NEGLIGIBLE and price[0] <= MUCH_CHEAPER * best[0] else 0
-
-
-def _cheapest(ranked: Sequence[ScoredSystem], tied: Sequence[int]) -> int | None:
-    """Return the place of the cheapest tied system.
-
-    The random baseline, the only system without parameters, does not count: on a few rows it is tied with all others.
-    """
-    prices = {n: _price(ranked[n].metrics) for n in tied}
-    return min((n for n in tied if prices[n][1]), key=lambda n: prices[n], default=None)
-
-
-def _price(metrics: Metrics) -> tuple[float, int]:
-    costs = _costs(metrics)
-    return costs["flops"], costs["parameters_pruned"]
 
 
 def _outcome(n: int, chosen: int, tied: Sequence[int]) -> Literal["chosen", "tie", "worse"]:
     """Return the outcome of the system at place `n`; the best system, at 0, is tied with the chosen one."""
     return "chosen" if n == chosen else "tie" if n == 0 or n in tied else "worse"
-
-
-def rank(metrics: Metrics) -> tuple[float, int, str]:
-    """Return the key by which a better system comes first: development score, then fewer parameters, then the name."""
-    score = round(metrics.dev_score.value, 9)  # a float mean depends on the order of the seeds
-    return (-score, median_low(seed.cost.parameters for seed in metrics.seeds), metrics.system)
-
-
-def _against(
-    ranked: Sequence[ScoredSystem], place: int, scores: Sequence[RowScores], alpha: float
-) -> dict[str, Verdict]:
-    """Return the verdict of every other system against the one at `place`."""
-    names = [each.metrics.system for each in ranked]
-    others = {name: scores[n] for n, name in enumerate(names) if n != place}
-    return verdicts(scores[place], others, alpha)
 
 
 def _row(

@@ -25,8 +25,29 @@ def seed_thresholds(task: Task, dev_labels: Ints, dev_probabilities: Probabiliti
     return np.stack([tuned_thresholds(dev_labels.astype(bool), seed) for seed in dev_probabilities])
 
 
+def nested_thresholds(
+    task: Task, labels: Ints, probabilities: Probabilities, decision: Decision, folds: Ints
+) -> Floats:
+    """Return the thresholds of each row, (K, N, C), tuned on the rows of the other folds; (K, 0) for single-label.
+
+    `labels` and `probabilities` are those of the cross-validation, and `folds` (N,) is the fold of each row.
+    """
+    if isinstance(probabilities, LabelProbabilities) or task == "single":
+        return seed_thresholds(task, labels, probabilities, decision)
+    found = np.empty(probabilities.shape)
+    for fold in np.unique(folds):
+        rows = folds != fold
+        tuned = seed_thresholds(task, labels[rows], probabilities[:, rows], decision)
+        found[:, ~rows] = tuned[:, None]
+    return found
+
+
 def predict_labels(task: Task, labels: Ints, probabilities: Probabilities, thresholds: Floats) -> SplitPredictions:
-    """Predict the most likely label, or each label above its threshold (K, C); labels are (N,) or (N, C) of 0 and 1."""
+    """Predict the most likely label, or each label above its threshold, (K, C) or (K, N, C).
+
+    `labels` are (N,), or (N, C) of 0 and 1.
+    """
     if isinstance(probabilities, LabelProbabilities) or task == "single":
         return SingleLabelPredictions(LabelProbabilities.of(probabilities), labels)
-    return MultiLabelPredictions(probabilities, probabilities > thresholds[:, None], labels.astype(bool))
+    of_rows = thresholds if thresholds.ndim == 3 else thresholds[:, None]
+    return MultiLabelPredictions(probabilities, probabilities > of_rows, labels.astype(bool))

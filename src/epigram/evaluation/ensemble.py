@@ -14,7 +14,6 @@ import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, Ints
 from epigram.evaluation.label_probabilities import LabelProbabilities, Probabilities, chosen, join
-from epigram.evaluation.settings import EnsembleSettings
 from epigram.evaluation.temperature import decisive_rows, fit_temperature, from_logits
 
 CLIP = 1e-7  # smallest probability and smallest distance from 1
@@ -74,17 +73,20 @@ def select(likelihoods: Floats, rounds: int) -> Floats:
     return np.asarray(kept / kept.sum())
 
 
-def cross_fit(members: Probabilities, labels: Ints, usable: Bools, settings: EnsembleSettings) -> Probabilities:
+def cross_fit(
+    members: Probabilities, labels: Ints, part: Ints, usable: Bools, rounds: int, blended: Probabilities | None = None
+) -> Probabilities:
     """Return the probabilities (1, N, C) of each row by the blend of the usable rows (N,) of the other parts.
 
-    Those of the `members` are (M, N, C). A part whose others have no usable row gets equal weights.
+    Those of the `members` are (M, N, C), and `part` is (N,). A part whose others have no usable row gets equal weights.
+    `blended` are the probabilities that are combined, if these are other ones.
     """
-    part, fitted, places = parts_of(labels, settings.parts), [], []
+    fitted, places = [], []
     for number in np.unique(part):
         held_out = part == number
         rows = ~held_out & usable
-        blend = fit_blend(chosen(members, rows), labels[rows], settings.rounds)
-        fitted.append(blend.combine(chosen(members, held_out)))
+        blend = fit_blend(chosen(members, rows), labels[rows], rounds)
+        fitted.append(blend.combine(chosen(members if blended is None else blended, held_out)))
         places.append(np.flatnonzero(held_out))
     return chosen(join(fitted, axis=1), np.argsort(np.concatenate(places)))
 

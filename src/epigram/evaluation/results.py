@@ -237,6 +237,7 @@ class Predictions:
     dev_rest: Floats | None = None  # (K, N_dev)
     test_top_labels: Ints | None = None
     test_rest: Floats | None = None
+    test_folds: Ints | None = None  # (N_test,) if a nested cross-validation replaces test
 
 
 @dataclass(frozen=True, kw_only=True)

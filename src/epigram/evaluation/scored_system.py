@@ -11,13 +11,13 @@ import numpy as np
 from epigram.core.errors import DataError
 from epigram.core.ragged import Ragged
 from epigram.evaluation.arrays import Ints
-from epigram.evaluation.decisions import predict_labels, seed_thresholds
+from epigram.evaluation.decisions import nested_thresholds, predict_labels, seed_thresholds
 from epigram.evaluation.results import Evaluation, Metrics, Predictions
 from epigram.evaluation.scoring import RowScores
 from epigram.evaluation.stored_probabilities import SplitName, probabilities_of
 from epigram.evaluation.tokens import LabelledWords
 
-TRUTH = ("dev_rows", "test_rows", "dev_labels", "test_labels", "dev_word_labels", "test_word_labels")
+TRUTH = ("dev_rows", "test_rows", "dev_labels", "test_labels", "dev_word_labels", "test_word_labels", "test_folds")
 STEP = 10_000  # rows that are hashed at once
 
 
@@ -25,19 +25,22 @@ STEP = 10_000  # rows that are hashed at once
 class ScoredSystem:
     """Metrics of a system, and what each row of dev and test adds to the score that ranks the systems.
 
-    `truth` has a digest of each array that is the same for all systems.
+    `truth` has a digest of each array that is the same for all systems. `folds` (N,) are those of a nested
+    cross-validation, if it replaces test.
     """
 
     metrics: Metrics
     dev: RowScores
     test: RowScores
     truth: Mapping[str, str]
+    folds: Ints | None = None
 
 
 def scored_system(evaluation: Evaluation) -> ScoredSystem:
     """Return the scored system of an evaluation."""
     dev, test = (_row_scores(evaluation, "dev"), _row_scores(evaluation, "test"))
-    return ScoredSystem(evaluation.metrics, dev, test, truth_of(evaluation.predictions))
+    known = evaluation.predictions
+    return ScoredSystem(evaluation.metrics, dev, test, truth_of(known), known.test_folds)
 
 
 def truth_of(predictions: Predictions) -> dict[str, str]:
@@ -73,6 +76,9 @@ def _row_scores(evaluation: Evaluation, split: SplitName) -> RowScores:
     labels, gold, predicted, offsets = (getattr(predictions, f"{split}_{name}") for name in fields)
     if metrics.score == "token_f1":
         return LabelledWords.of(Ragged(gold, offsets), predicted, seeds=len(metrics.seeds)).words.row_scores()
-    dev = predictions.dev_labels, probabilities_of(evaluation, "dev")
-    thresholds = seed_thresholds(metrics.task, *dev, metrics.decision)
+    known = metrics.task, predictions.dev_labels, probabilities_of(evaluation, "dev"), metrics.decision
+    if split == "test" and predictions.test_folds is not None:
+        thresholds = nested_thresholds(*known, predictions.test_folds)
+    else:
+        thresholds = seed_thresholds(*known)
     return predict_labels(metrics.task, labels, probabilities_of(evaluation, split), thresholds).row_scores()

@@ -30,13 +30,17 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Gold labels of one split; labels are (N,) class numbers or, for multi-label, (N, C) zeros and ones."""
+    """Gold labels of one split; labels are (N,) class numbers or, for multi-label, (N, C) zeros and ones.
+
+    `folds` are those of train if a nested cross-validation replaces test.
+    """
 
     labels: Ints
     rows: Ints  # (N,) row numbers in the corpus
     texts: Sequence[str]  # N, in the order of the rows
     in_train: Bools  # (N,) whether exactly this text is also in the training set
     words: Words | None = None  # None if the corpus labels no words
+    folds: Ints | None = None  # (N,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +66,10 @@ class ScoredSplit:
 
 
 def score_split(target: Target, truth: Split, output: SystemOutput, thresholds: Floats) -> ScoredSplit:
-    """Compare a system's predictions with the gold labels; `thresholds` (K, C) are those of a multi-label task."""
+    """Compare a system's predictions with the gold labels.
+
+    `thresholds` are those of a multi-label task, (K, C), or (K, N, C) for each row.
+    """
     texts = predict_labels(target.task, truth.labels, output.probabilities, thresholds)
     if truth.words is None:
         return ScoredSplit(truth, texts, None, texts.row_scores())

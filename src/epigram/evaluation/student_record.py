@@ -9,7 +9,7 @@ from pathlib import Path
 from epigram.core.errors import ParameterError
 from epigram.core.files import write_json
 from epigram.core.records import read_record
-from epigram.evaluation.comparison import rank
+from epigram.evaluation.choose_system import rank
 from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord
 from epigram.evaluation.results import Metrics
 
@@ -55,4 +55,4 @@ def teacher_of(ensemble: EnsembleRecord, systems: Sequence[Metrics]) -> str:
     learned = [each for each in systems if each.seeds[0].cost.parameters]
     if not learned:
         raise ParameterError("params.yaml: students learn from the best of the systems, but none of them learns")
-    return min(learned, key=rank).system
+    return min(learned, key=lambda each: rank(each, each.dev_score.value)).system

@@ -9,7 +9,7 @@ from typing import Literal
 
 from epigram.core.files import write_json
 from epigram.core.records import read_record
-from epigram.evaluation.results import ScoreName, Task
+from epigram.evaluation.results import Interval, ScoreName, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,8 @@ class Summary:
     """Comparison of a run; rows are sorted by development score, best first.
 
     `cheapest_tied` is the cheapest of the systems tied with the best. `optimism` is the expected optimism of the best
-    development score, a share of 1; None in the summary of an older version.
+    development score, a share of 1; None in the summary of an older version. `nested` is the score of the choice itself
+    in a nested cross-validation, if that replaces the test set.
     """
 
     dataset: str
@@ -88,6 +89,7 @@ class Summary:
     verdict: str
     rows: list[Row]
     optimism: float | None = None
+    nested: Interval | None = None
 
     @property
     def scores_words(self) -> bool:

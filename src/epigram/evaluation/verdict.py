@@ -5,22 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from epigram.evaluation.formats import SCORE_NAMES, abbreviate, join_names, level, percent
-from epigram.evaluation.results import Metrics
+from epigram.evaluation.results import Interval, Metrics
 from epigram.evaluation.summary import Row
 
 MAX_NAMED = 6  # maximum number of ties that the verdict lists by name
 
 
-def describe(rows: Sequence[Row], place: int, seed: int, best: Metrics, optimism: float) -> str:
-    """Return the verdict; `rows` begin with the best system, `best`, and the one at `place` is chosen."""
+def describe(
+    rows: Sequence[Row], place: int, seed: int, best: Metrics, optimism: float, nested: Interval | None = None
+) -> str:
+    """Return the verdict; `rows` begin with the best system, `best`, and the one at `place` is chosen.
+
+    `nested` is the score of the choice in a nested cross-validation, if there is no test set.
+    """
     score = SCORE_NAMES[best.score]
     choice = _best(rows[0], seed, score) if place == 0 else _cheaper(rows[place], rows[0], seed, score)
     chosen = rows[place]
+    where = "on the test set" if nested is None else "in a nested cross-validation"
     reached = (
-        f"and reaches {percent(chosen.test_score)}% on the test set "
+        f"and reaches {percent(chosen.test_score)}% {where} "
         f"({level(best.confidence)} interval {percent(chosen.test_low)} to {percent(chosen.test_high)})."
     )
-    return " ".join(part for part in (choice, reached, _others(rows, place), _optimism(rows, optimism)) if part)
+    found = choice, reached, _others(rows, place), _optimism(rows, optimism), _nested(rows, best, nested)
+    return " ".join(part for part in found if part)
 
 
 def _best(chosen: Row, seed: int, score: str) -> str:
@@ -55,6 +62,17 @@ def _others(rows: Sequence[Row], place: int) -> str:
         return f"{tie}, but not cheaper."
     cost = f"{abbreviate(cheapest.flops)} FLOPs per text instead of {abbreviate(chosen.flops)}"
     return f"{tie} and needs {cost}." if len(tied) == 1 else f"{tie}; {cheapest.system} is the cheapest, with {cost}."
+
+
+def _nested(rows: Sequence[Row], best: Metrics, nested: Interval | None) -> str:
+    """Return the score of the choice itself; nothing for one system, or with a test set."""
+    if nested is None or len(rows) == 1:
+        return ""
+    interval = f"{level(best.confidence)} interval {percent(nested.low)} to {percent(nested.high)}"
+    return (
+        f"With the choice of the system inside the cross-validation as well, the score is {percent(nested.value)}% "
+        f"({interval})."
+    )
 
 
 def _optimism(rows: Sequence[Row], optimism: float) -> str:

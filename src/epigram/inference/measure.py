@@ -27,7 +27,7 @@ from epigram.models.complexity import batch_macs, flops, milliseconds
 from epigram.models.manifest import TrainingFacts
 from epigram.models.precision import Precision, matmul_precision, prepare_for_inference
 from epigram.models.predict import Predicted, predict
-from epigram.models.serialization import load, read_out_of_fold
+from epigram.models.serialization import NESTED, load, read_out_of_fold
 from epigram.text.encoded_dataset import Split, View
 
 TIMED, MIN_TIMED = 512, 64  # texts that are predicted in batches to measure the speed: most and least
@@ -56,14 +56,15 @@ class Measurement:
 def measure(folder: Path, view: View, timing_texts: int) -> Measurement:
     """Load the model in `folder`, predict the view's dev and test texts, and measure cost and speed.
 
-    If train has folds, the predictions for dev are those of the cross-validation for train.
+    If train has folds, the predictions for dev are those of the cross-validation for train. If test has no rows, those
+    for test are the nested ones for train.
     """
     saved, facts = load(folder), TrainingFacts.read(folder)
     torch.set_num_threads(facts.training["threads"])
     precision: Precision = facts.training["precision"]
     device = default_device()
     model = saved.model.to(device)
-    dev, test = (batches_of(view, split, saved.frame, device) for split in (view.choosing, "test"))
+    dev = batches_of(view, view.choosing, saved.frame, device)
     cost = Cost(
         parameters=count_parameters(model),
         parameters_full=facts.parameters_full,
@@ -74,11 +75,15 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measurement:
         batch_macs=batch_macs(model, dev.median_length, saved.frame),
     )
     model = model.to(device) if precision == "fp32" else prepare_for_inference(model.to(device))
-    predicted = {"test": _predict(model, test, view, precision)}
+    predicted: dict[str, Predicted | TopPredicted] = {}
     if view.folds:
         predicted["dev"] = Predicted(read_out_of_fold(folder), None, view.task == "multi")
     else:
         predicted["dev"] = _predict(model, dev, view, precision)
+    if view.nested:
+        predicted["test"] = Predicted(read_out_of_fold(folder, NESTED), None, view.task == "multi")
+    else:
+        predicted["test"] = _predict(model, batches_of(view, "test", saved.frame, device), view, precision)
     return Measurement(
         dev=predicted["dev"],
         test=predicted["test"],

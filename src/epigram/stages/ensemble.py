@@ -42,7 +42,7 @@ def load_split(evaluation: Evaluation, corpus: ValidatedCorpus, name: str) -> Sp
     labels, rows, gold, offsets = (
         getattr(known, f"{name}_{field}") for field in ("labels", "rows", "word_labels", "word_offsets")
     )
-    split = "train" if name == "dev" and corpus.folds else name
+    split = "train" if (name == "dev" and corpus.folds) or (name == "test" and corpus.nested) else name
     columns = [*([] if split == "train" else ["in_train"]), *([] if gold is None else ["tokens"])]
     found = corpus.frame_of(split, rows, "text", *columns)
     words = None
@@ -50,7 +50,8 @@ def load_split(evaluation: Evaluation, corpus: ValidatedCorpus, name: str) -> Sp
         texts, separator = found["tokens"].fill_null([]).to_list(), "" if corpus.language == "zh" else " "
         words = Words(names=corpus.token_labels, labels=Ragged(gold, offsets), texts=texts, separator=separator)
     in_train = found["in_train"].to_numpy() if "in_train" in found else np.zeros(len(rows), np.bool_)
-    return Split(labels=labels, rows=rows, texts=found["text"].to_list(), in_train=in_train, words=words)
+    folds = known.test_folds if name == "test" else None
+    return Split(labels=labels, rows=rows, texts=found["text"].to_list(), in_train=in_train, words=words, folds=folds)
 
 
 def write(out: Path, combined: Combined, pruned: Path) -> None:

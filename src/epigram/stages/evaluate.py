@@ -43,6 +43,7 @@ def load_split(view: View, corpus: ValidatedCorpus, name: str) -> Split:
         texts=rows["text"].to_list(),
         in_train=np.zeros(len(part), np.bool_) if part.in_train is None else np.array(part.in_train),
         words=load_words(rows, view, corpus.folder / f"{name}.parquet") if view.token_labels else None,
+        folds=view.fold_numbers() if name == "train" and view.nested else None,
     )
 
 
@@ -89,7 +90,7 @@ def main() -> None:
     params = Params.read(PARAMS)
     seeds, settings = params.seeds, params.section("evaluate", EvaluateSettings)
     view, corpus = View.load(Path(encoded)), ValidatedCorpus.read(Path(validated))
-    dev, test = (load_split(view, corpus, split) for split in (view.choosing, "test"))
+    dev, test = (load_split(view, corpus, split) for split in (view.choosing, view.scoring))
     models = [Path(pruned) / f"seed-{seed}" for seed in seeds]
     measured = [measure(model, view, settings.timing_texts) for model in models]
     evaluation = evaluate_system(
@@ -104,7 +105,7 @@ def main() -> None:
         dev=dev,
         test=test,
         dev_output=combine_seeds([m.dev for m in measured], view.split(view.choosing), dev.words),
-        test_output=combine_seeds([m.test for m in measured], view.split("test"), test.words),
+        test_output=combine_seeds([m.test for m in measured], view.split(view.scoring), test.words),
         costs=[m.cost for m in measured],
         alone=[m.alone for m in measured],
         temperatures=[m.temperature for m in measured],
@@ -116,7 +117,8 @@ def main() -> None:
     write_json(Path("data/speed") / f"{name}.json", speed)
     scores = evaluation.metrics
     held_out = f"{view.folds} folds" if view.folds else "dev"
-    echo(f"{name}: {held_out} {100 * scores.dev_score.value:.1f}, test {100 * scores.test_score.value:.1f}")
+    scored = "nested" if view.nested else "test"
+    echo(f"{name}: {held_out} {100 * scores.dev_score.value:.1f}, {scored} {100 * scores.test_score.value:.1f}")
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def run(settings: PosTableSettings, validated: Path, versions: Path, out: Path) 
     }
     with atomic_folder(out) as folder:
         save(table, folder, about)
-    name = next(name for name in ("dev", "test") if covered[name]["texts"])  # dev has no rows if train has folds
+    name = next(name for name in ("dev", "test", "train") if covered[name]["texts"])  # folds may replace dev and test
     held_out = covered[name]
     echo(f"version {table.version}: {table.frame.height:,} rows;", end=" ")
     echo(f"{tagger.name} tagged {seen:,} training texts;" if seen else "no training text is tagged;", end=" ")

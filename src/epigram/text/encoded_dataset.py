@@ -105,9 +105,26 @@ class View:
         """Name of the split whose predictions choose among systems: dev, or train if it has folds."""
         return "train" if self.folds else "dev"
 
+    @cached_property
+    def nested(self) -> bool:
+        """Whether a nested cross-validation on the folds replaces test, which then has no rows."""
+        return self.folds > 0 and not len(self.split("test"))
+
+    @property
+    def scoring(self) -> str:
+        """Name of the split whose predictions are scored: test, or train if the cross-validation is nested."""
+        return "train" if self.nested else "test"
+
     def fold(self, number: int) -> View:
         """Return the view of one fold: its dev is that fold, its train and vocabulary are those of the others."""
         return View.load(fold_folder(self.folder, number))
+
+    def fold_numbers(self) -> NDArray[np.int64]:
+        """Return the fold of each row of train, (N,)."""
+        rows = [self.fold(number).split("dev").rows for number in range(self.folds)]
+        numbers, pooled = np.repeat(np.arange(self.folds), list(map(len, rows))), np.concatenate(rows)
+        order = np.argsort(pooled)
+        return numbers[order[np.searchsorted(pooled, self.split("train").rows, sorter=order)]]
 
     @property
     def tokenizer_json(self) -> Path:

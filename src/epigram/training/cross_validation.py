@@ -23,11 +23,15 @@ from epigram.training.trained import FitOptions, Fold, pool
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """What the folds chose for the final fit, the out-of-fold predictions for train, and a training's history."""
+    """What the folds chose for the final fit, the out-of-fold predictions for train, and a training's history.
+
+    `nested` are the predictions for each fold as the other folds alone choose, if these are scored.
+    """
 
     choice: Any
     predicted: Predicted
     history: list[dict[str, float]]
+    nested: Predicted | None
 
 
 def cross_validate(
@@ -58,11 +62,16 @@ def cross_validate(
             rate=config.learning_rate,
             report=reports and reports(name),
             checkpoints=None if kept is None else Checkpoints(kept.with_name(f"{kept.name}-steps")),
+            nested=view.nested,
         )
         return Fold(lambda: prepare(recipe, config, part, seed, path, encoder), options, kept)
 
     results = fitters.ON_FOLDS[recipe.kind](fold(number) for number in range(view.folds))
-    rows = np.concatenate([view.fold(number).split("dev").rows for number in range(view.folds)])
-    pooled = pool(results.predictions)
-    place = np.argsort(rows)[np.argsort(np.argsort(view.split("train").rows))]
-    return CrossValidation(results.choice, Predicted(pooled.logits[place], None, pooled.multi), results.history)
+    place = np.argsort(np.argsort(view.fold_numbers(), kind="stable"))  # folds keep the order of train
+
+    def in_order(predictions: list[Predicted]) -> Predicted:
+        pooled = pool(predictions)
+        return Predicted(pooled.logits[place], None, pooled.multi)
+
+    nested = in_order(results.nested) if view.nested else None
+    return CrossValidation(results.choice, in_order(results.predictions), results.history, nested)

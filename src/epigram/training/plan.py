@@ -23,6 +23,11 @@ class Plan:
     total: int
     events: tuple[Event, ...] = ()
 
+    @property
+    def share(self) -> float:
+        """The share of the planned steps that are taken."""
+        return self.steps / self.total
+
     def scaled(self, total: int) -> Plan:
         """Return the plan for a training of `total` planned steps, which ends after the same share of them."""
 
@@ -38,4 +43,4 @@ WHOLE = Plan(1, 1)  # all planned steps, without decisions
 
 def median_plan(plans: Sequence[Plan]) -> Plan:
     """Return the plan with the median share of steps; of an even number, the lower one of the two in the middle."""
-    return sorted(plans, key=lambda plan: plan.steps / plan.total)[(len(plans) - 1) // 2]
+    return sorted(plans, key=lambda plan: plan.share)[(len(plans) - 1) // 2]

@@ -17,7 +17,7 @@ from epigram.nn.layers.ngrams import max_n
 from epigram.training.config import ClassWeight
 from epigram.training.svm import Solution, SvmOptions, fit_scale, fit_svms, scaled
 from epigram.training.tfidf import feature_matrix, fit_features, load_blas
-from epigram.training.trained import pool
+from epigram.training.trained import others, pool
 
 PENALTIES = [0.1, 0.3, 1.0, 3.0, 10.0]  # C of liblinear
 CHARACTERS = (2, 3, 4, 5)  # lengths of n-grams of characters
@@ -95,12 +95,16 @@ class SvmProblem:
         return self._matrices
 
 
-def choose(problems: Sequence[SvmProblem]) -> Candidate:
+Kept = dict[tuple[SvmProblem, SvmSettings], Predicted]  # margins of the held-out texts
+
+
+def choose(problems: Sequence[SvmProblem], kept: Kept | None = None) -> Candidate:
     """Return the settings with the lowest loss on the held-out texts of all `problems` together.
 
-    The search changes one setting at a time, to a neighbouring value, as long as the loss falls clearly.
+    The search changes one setting at a time, to a neighbouring value, as long as the loss falls clearly. If there is a
+    dictionary `kept`, margins are stored in it, and found again.
     """
-    search, before = _Search(problems), None
+    search, before = _Search(problems, kept), None
     while before != search.best.settings:
         before = search.best.settings
         for name in search.values:
@@ -108,11 +112,34 @@ def choose(problems: Sequence[SvmProblem]) -> Candidate:
     return search.best
 
 
+def choose_nested(problems: Sequence[SvmProblem], kept: Kept) -> list[Predicted]:
+    """Return the predictions for the held-out texts of each problem, with settings and scale that the others choose."""
+    found = []
+    for place, problem in enumerate(problems):
+        chosen = choose(others(problems, place), kept)
+        found.append(scaled(fit_margins(problem, chosen.settings, kept)[0], chosen.scale))
+    return found
+
+
+def fit_margins(
+    problem: SvmProblem, settings: SvmSettings, kept: Kept | None = None
+) -> tuple[Predicted, Solution | None]:
+    """Return the margins of the held-out texts, and the fit if they are not `kept`."""
+    key = problem, settings
+    if kept is not None and key in kept:
+        return kept[key], None
+    solution = problem.solve(settings)
+    margins = problem.margins(settings, solution)
+    if kept is not None:
+        kept[key] = margins
+    return margins, solution
+
+
 class _Search:
     """Search for the lowest loss; no settings are fitted twice."""
 
-    def __init__(self, problems: Sequence[SvmProblem]) -> None:
-        self.problems, config = problems, problems[0].config
+    def __init__(self, problems: Sequence[SvmProblem], kept: Kept | None) -> None:
+        self.problems, self.kept, config = problems, kept, problems[0].config
         self.wanted = np.concatenate([each.wanted for each in problems])
         longest = min(max_n(each.model.vocabulary) for each in problems)
         alphabets = [each.model.alphabet for each in problems]
@@ -148,10 +175,8 @@ class _Search:
 
     def _fit(self, settings: SvmSettings) -> Candidate:
         self.tried.add(settings)
-        margins, solution = [], None
-        for each in self.problems:
-            solution = each.solve(settings)
-            margins.append(each.margins(settings, solution))
+        fits = [fit_margins(each, settings, self.kept) for each in self.problems]
+        margins = [each for each, _ in fits]
         scale = fit_scale(pool(margins), self.wanted)
         loss = scaled(pool(margins), scale).loss(self.wanted)
-        return Candidate(settings, loss, scale, margins, solution if len(self.problems) == 1 else None)
+        return Candidate(settings, loss, scale, margins, fits[0][1] if len(fits) == 1 else None)

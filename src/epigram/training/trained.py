@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import count_parameters
-from epigram.models.predict import Predicted, dev_score, predict
+from epigram.models.predict import Array, Predicted, dev_score, predict
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
 from epigram.training.history import Report
 from epigram.training.plan import Plan
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +31,7 @@ class FitOptions:
     report: Report | None = None
     checkpoints: Checkpoints | None = None
     choice: Any = None  # what a cross-validation chose, for a fit without dev
+    nested: bool = False  # each fold is also predicted as the other folds alone choose
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +46,7 @@ class Trained:
     parameters: int  # before any layer was dropped
     history: list[dict[str, float]]
     plan: Plan | None = None  # of a training by gradient
+    evaluated: Mapping[int, Array] = field(default_factory=dict)  # logits of dev by the step, with `nested` options
 
 
 @dataclass(frozen=True)
@@ -61,12 +65,19 @@ class Fold:
 class FoldResults:
     """What the folds chose together for the final fit, and the predictions for each held-out fold.
 
-    `history` is that of the fold whose plan was chosen, if the model is trained by gradient.
+    `nested` are the predictions as the other folds alone choose, if the options ask for them. `history` is that of the
+    fold whose plan was chosen, if the model is trained by gradient.
     """
 
     choice: Any
     predictions: list[Predicted]
     history: list[dict[str, float]] = field(default_factory=list)
+    nested: list[Predicted] = field(default_factory=list)
+
+
+def others(folds: Sequence[T], place: int) -> list[T]:
+    """Return the folds without the one at `place`."""
+    return [each for number, each in enumerate(folds) if number != place]
 
 
 def pool(predictions: Sequence[Predicted]) -> Predicted:

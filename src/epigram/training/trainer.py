@@ -76,6 +76,7 @@ class Trainer:
         self.schedule = build_schedule(self.optimizer, self.config, self.planned)
         self.record, self.position = Record(depth=model.depth), Position(order=dict(self.order.bit_generator.state))
         self.best: dict[str, Tensor] = copy.deepcopy(model.state_dict()) if self.config.rollbacks else {}
+        self.evaluated: dict[int, Tensor] = {}  # logits of an evaluation by its step, if the objective keeps them
         self.initial_drops = len(model.dropped)
         # Mean of the last losses and first step with a NaN or infinite loss, kept on the device: reading them waits for
         # the step.
@@ -214,6 +215,8 @@ class Trainer:
             return self._check_divergence()
         if self.model.depth != record.depth:  # a layer was dropped: restart the search for the best weights
             record.depth, record.score, record.stale = self.model.depth, Record().score, 0
+        if evaluation.logits is not None:
+            self.evaluated[step] = torch.from_numpy(evaluation.logits)
         score = evaluation.score, -evaluation.loss
         line = {"epoch": self.position.epoch, "step": step, "loss": float(self.running)}
         if np.isfinite(line["loss"]):  # NaN before the first finite loss
@@ -267,6 +270,7 @@ class Trainer:
             return None
         state = capture(self.model, self.optimizer, self.schedule)
         best = {f"best.{name}": value for name, value in self.best.items()}
+        best |= {f"evaluated.{step}": value for step, value in self.evaluated.items()}
         objective = {f"objective.{name}": value for name, value in self.objective.state().items()}
         own = {
             "record": asdict(self.record),
@@ -285,6 +289,7 @@ class Trainer:
             self.model.drop(layer)
         restore(state, self.model, self.optimizer, self.schedule)
         self.objective.restore(state.part("objective"))
+        self.evaluated = {int(step): value for step, value in state.part("evaluated").items()}
         self.best, self.running = state.part("best"), state.tensors["running"].to(self.running.device)
         self.record = Record(
             **{**record, "score": tuple(record["score"]), "events": [Event(*event) for event in record["events"]]}

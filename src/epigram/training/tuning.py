@@ -45,6 +45,20 @@ def tune_by(model: Any, predicted: Predicted, labels: NDArray[np.integer]) -> tu
     return predicted, thresholds
 
 
+def calibrated_by_others(
+    nested: Predicted, predicted: Predicted, labels: NDArray[np.integer], fold: NDArray[np.integer]
+) -> Predicted:
+    """Return the `nested` predictions with the best temperature, in each fold, for the `predicted` of the others.
+
+    `labels` are those of all rows, and `fold` (N,) is the fold of each row.
+    """
+    logits = nested.logits.copy()
+    for number in np.unique(fold):
+        rows = fold != number
+        logits[~rows] /= np.float32(calibrated(replace(predicted, logits=predicted.logits[rows]), labels[rows])[1])
+    return replace(nested, logits=logits)
+
+
 def calibrated(predicted: Predicted, labels: NDArray[np.integer]) -> tuple[Predicted, float]:
     """Return the predictions with the best temperature for the `labels`, (N,) or (N, C), and the temperature."""
     gold = labels > 0 if predicted.multi else labels[:, None] == np.arange(predicted.logits.shape[1])

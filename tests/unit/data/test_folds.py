@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epigram.core.errors import DataError
-from epigram.data.validation.folds import assign_folds, needs_folds
+from epigram.data.validation.folds import assign_folds, needs_folds, needs_nested
 from epigram.data.validation.row_index import DEV, NO_SPLIT, TEST, TRAIN, LabelCodes
 from epigram.data.validation.text_matching import LOOSE, loose_text
 from epigram.text.validated_corpus import ValidatedCorpus
@@ -55,6 +55,25 @@ def test_the_share_of_dev_counts() -> None:
 
 def test_a_dev_split_of_the_source_is_used_however_small() -> None:
     assert not needs_folds(codes(100, dev=1), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "test", "needed"),
+    [
+        (499, 0.1, True),
+        (500, 0.1, False),  # 100 rows are a fifth
+        (300, 0.33, True),
+        (300, 0.334, False),  # the share that is asked for has 100 rows
+        (20, 0.9, True),
+        (40_000, 0.001, False),
+    ],
+)
+def test_no_test_split_is_cut_of_few_rows(rows: int, test: float, needed: bool) -> None:
+    assert needs_nested(codes(rows), test) is needed
+
+
+def test_a_test_split_of_the_source_is_used_however_small() -> None:
+    assert not needs_nested(codes(100, test=1), 0.1)
 
 
 # Which rows
@@ -130,11 +149,12 @@ def test_validate_writes_folds_instead_of_dev(shop: Workshop) -> None:
     assert ended.code == 0, ended.err
     assert "cross-validation of 4 folds (seed 0)" in ended.out
     assert "dev has no row" not in ended.out
-    assert shop.corpus()["rows"] == {"train": 54, "dev": 0, "test": 6}
+    assert shop.corpus()["rows"] == {"train": 60, "dev": 0, "test": 0}
+    assert "the test scores are those of a nested cross-validation" in ended.out
     assert shop.corpus()["folds"] == 4
     corpus = ValidatedCorpus.read(shop.out)
     whole = corpus.frame("train", "row", "text", "label", "fold")
-    assert sorted(whole["fold"].value_counts()["count"]) == [13, 13, 14, 14]
+    assert sorted(whole["fold"].value_counts()["count"]) == [15] * 4
     for number in range(4):
         part = corpus.fold(number)
         dev, train = part.frame("dev", "row", "in_train"), part.frame("train", "row")

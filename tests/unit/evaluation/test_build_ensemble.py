@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epigram.evaluation.build_ensemble import build
-from epigram.evaluation.ensemble import cross_fit
+from epigram.evaluation.ensemble import cross_fit, parts_of
 from epigram.evaluation.label_probabilities import LabelProbabilities
 from epigram.evaluation.settings import EnsembleSettings
 from tests.support.evaluation_samples import SETTINGS, split, system
@@ -32,7 +32,8 @@ def test_the_rows_that_are_not_in_train_choose_and_the_worth_is_what_the_score_l
 
     def score(names: list[str]) -> float:
         members = np.stack([each.predictions.dev_probabilities[0] for each in systems if each.metrics.system in names])
-        fitted = cross_fit(LabelProbabilities.of(members), dev.labels, ~dev.in_train, settings)
+        part = parts_of(dev.labels, settings.parts)
+        fitted = cross_fit(LabelProbabilities.of(members), dev.labels, part, ~dev.in_train, settings.rounds)
         return float((fitted.predicted[0] == dev.labels).mean())
 
     for member in found.members:

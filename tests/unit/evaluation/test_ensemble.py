@@ -27,8 +27,10 @@ def fitted(members: np.ndarray, gold: np.ndarray, rounds: int = 20, *, multi: bo
 
 def cross_fitted(members: np.ndarray, gold: np.ndarray, usable: np.ndarray, *, multi: bool = False) -> np.ndarray:
     if multi:
-        return cross_fit(members, gold, usable, SETTINGS)[0]
-    return cross_fit(LabelProbabilities.of(members), gold.argmax(1), usable, SETTINGS).dense()[0]
+        return cross_fit(members, gold, parts_of(gold, SETTINGS.parts), usable, SETTINGS.rounds)[0]
+    labels = gold.argmax(1)
+    part = parts_of(labels, SETTINGS.parts)
+    return cross_fit(LabelProbabilities.of(members), labels, part, usable, SETTINGS.rounds).dense()[0]
 
 
 def noisy(gold: np.ndarray, right: float, draw: np.random.Generator) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Folds of train: parts for a cross-validation, which replaces a dev split that would have few rows."""
+"""Folds of train: parts for a cross-validation, which replaces new dev and test splits that would have few rows."""
 
 from __future__ import annotations
 
@@ -7,16 +7,27 @@ import polars as pl
 from numpy.typing import NDArray
 
 from epigram.core.errors import DataError
-from epigram.data.validation.row_index import DEV, TRAIN, LabelCodes, SplitCodes
+from epigram.data.validation.row_index import DEV, TEST, TRAIN, LabelCodes, SplitCodes
 from epigram.data.validation.splits import group_equal_texts, repeated_train_rows
 
 MIN_DEV_ROWS = 300  # a dev split with fewer rows is replaced by a cross-validation
+MIN_TEST_ROWS, MAX_TEST_SHARE = 100, 0.2  # no test split if it would have fewer rows, and so many are a larger share
 NO_FOLD = -1
 
 
 def needs_folds(split: SplitCodes, dev: float) -> bool:
     """Return whether the source has no dev split, and the share `dev` of train has fewer than MIN_DEV_ROWS rows."""
     return not (split == DEV).any() and round(dev * int((split == TRAIN).sum())) < MIN_DEV_ROWS
+
+
+def needs_nested(split: SplitCodes, test: float) -> bool:
+    """Return whether the source has no test split, and its rows are too few for one.
+
+    They are if the share `test` of train has fewer than MIN_TEST_ROWS rows, and that many rows are a share of more than
+    MAX_TEST_SHARE.
+    """
+    rows = int((split == TRAIN).sum())
+    return not (split == TEST).any() and round(test * rows) < MIN_TEST_ROWS and rows * MAX_TEST_SHARE < MIN_TEST_ROWS
 
 
 def assign_folds(
@@ -48,10 +59,16 @@ def assign_folds(
     return fold
 
 
-def describe_folds(rows: int, folds: int, seed: int) -> str:
-    """Return the note that train has folds."""
-    return (
+def describe_folds(rows: int, folds: int, seed: int, *, nested: bool) -> list[str]:
+    """Return the notes that train has folds, and that they are `nested`."""
+    chosen = (
         f"The source has no dev split, and a new one would have fewer than {MIN_DEV_ROWS} rows: systems are chosen by "
         f"the predictions for all {rows:,} training rows in a cross-validation of {folds} folds (seed {seed}); equal "
         "texts are in one fold. The final model of a system is trained on all of train."
     )
+    scored = (
+        f"The source has no test split, and {MIN_TEST_ROWS} rows would be more than a fifth of it: the test scores are "
+        "those of a nested cross-validation. Each fold is predicted by models that were trained on the other folds, "
+        "with settings that only these chose."
+    )
+    return [chosen, scored] if nested else [chosen]

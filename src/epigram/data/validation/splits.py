@@ -31,12 +31,12 @@ class Groups:
 
 
 def create_splits(
-    split: SplitCodes, labels: LabelCodes, repeated: pl.DataFrame, *, dev: float | None, test: float, seed: int
+    split: SplitCodes, labels: LabelCodes, repeated: pl.DataFrame, *, dev: float | None, test: float | None, seed: int
 ) -> tuple[SplitCodes, list[str]]:
     """Split dev and test off from train if they have no rows; return the new split of each row, and notes.
 
     `repeated` has the columns row and #loose of all rows that may share their text with another row. `dev` and `test`
-    are shares of the rows of train; if `dev` is None, none is split off. Rows with the same #loose stay together. A
+    are shares of the rows of train; if one is None, it is not split off. Rows with the same #loose stay together. A
     class with fewer than three different texts stays in train, and every class keeps at least one text in train.
 
     Raises ParameterError if the shares leave no rows to train, DataError if there are too few texts to split.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,12 @@ from safetensors.torch import load_file
 from epigram.core.files import atomic_folder, write_tensors
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier, count_parameters
-from epigram.models.predict import Predicted, predict
+from epigram.models.predict import Array, Predicted, predict
 from epigram.training import fitters
 from epigram.training.checkpoint import mark_finished, read_finished
 from epigram.training.objectives.label_objective import label_objective
 from epigram.training.plan import Event, Plan, median_plan
-from epigram.training.trained import FitOptions, Fold, FoldResults, Trained
+from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, others
 from epigram.training.trainer import Trainer
 
 LOGITS = "logits.safetensors"
@@ -33,7 +33,7 @@ def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, op
     depth, size = model.depth, count_parameters(model)
     trainer = Trainer(
         model,
-        label_objective(train, dev, options.config),
+        label_objective(train, dev, options.config, keeps_logits=options.nested),
         seed=options.seed,
         rate=options.rate,
         report=options.report,
@@ -50,16 +50,25 @@ def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, op
         parameters=size,
         history=record.history,
         plan=trainer.plan_to_repeat(),
+        evaluated={step: logits.numpy() for step, logits in trainer.evaluated.items()},
     )
 
 
 @fitters.register_on_folds("classifier")
 def fit_folds(folds: Iterable[Fold]) -> FoldResults:
-    """Train a model for each fold, and choose the plan with the median share of steps."""
+    """Train a model for each fold, and choose the plan with the median share of steps.
+
+    The nested predictions of a fold are those of the evaluation that is nearest to the plan that the others choose.
+    """
     results = [_trained_fold(fold) for fold in folds]
-    choice = median_plan([each.plan for each in results])
-    history = next(each.history for each in results if each.plan == choice)
-    return FoldResults(choice=choice, predictions=[each.predicted for each in results], history=history)
+    plans = [each.plan for each in results]
+    choice = median_plan(plans)
+    return FoldResults(
+        choice=choice,
+        predictions=[each.predicted for each in results],
+        history=next(each.history for each in results if each.plan == choice),
+        nested=[each.at(median_plan(others(plans, n))) for n, each in enumerate(results) if each.evaluated],
+    )
 
 
 def _trained_fold(fold: Fold) -> _Result:
@@ -69,7 +78,8 @@ def _trained_fold(fold: Fold) -> _Result:
     model, train, dev = fold.load()
     trained = fit_model(model, train, dev, fold.options)
     assert trained.plan is not None
-    result = _Result(trained.plan, predict(model, dev, precision=fold.options.config.precision), trained.history)
+    predicted = predict(model, dev, precision=fold.options.config.precision)
+    result = _Result(trained.plan, predicted, trained.history, trained.evaluated)
     if fold.folder is not None and fold.options.checkpoints is not None:
         result.write(fold.folder)
         mark_finished(fold.folder, fold.options.checkpoints, result.about)
@@ -81,6 +91,13 @@ class _Result:
     plan: Plan
     predicted: Predicted
     history: list[dict[str, float]]
+    evaluated: Mapping[int, Array]  # logits by the step
+
+    def at(self, plan: Plan) -> Predicted:
+        """Return the predictions of the evaluation after the step that is nearest to the end of `plan`."""
+        wanted = plan.share * self.plan.total
+        step = min(self.evaluated, key=lambda step: (abs(step - wanted), step))
+        return replace(self.predicted, logits=self.evaluated[step])
 
     @property
     def about(self) -> dict[str, Any]:
@@ -88,13 +105,14 @@ class _Result:
 
     def write(self, folder: Path) -> None:
         with atomic_folder(folder) as new:
-            write_tensors(new / LOGITS, {"logits": torch.from_numpy(self.predicted.logits)})
+            evaluated = {str(step): torch.from_numpy(logits) for step, logits in self.evaluated.items()}
+            write_tensors(new / LOGITS, {"logits": torch.from_numpy(self.predicted.logits), **evaluated})
 
     @classmethod
     def read(cls, folder: Path, about: dict[str, Any]) -> _Result:
         plan = about["plan"]
         events = tuple(Event(*event) for event in plan["events"])
-        logits = load_file(folder / LOGITS)["logits"].numpy()
-        return cls(
-            Plan(plan["steps"], plan["total"], events), Predicted(logits, None, about["multi"]), about["history"]
-        )
+        logits = {name: tensor.numpy() for name, tensor in load_file(folder / LOGITS).items()}
+        predicted = Predicted(logits.pop("logits"), None, about["multi"])
+        evaluated = {int(step): found for step, found in logits.items()}
+        return cls(Plan(plan["steps"], plan["total"], events), predicted, about["history"], evaluated)

@@ -22,7 +22,7 @@ from epigram.training.known_encodings import Encode, Encodings, Floats, KnownEnc
 from epigram.training.label_prior import is_worth, prior_weights
 from epigram.training.ngram_regression import NgramProblem
 from epigram.training.row_space import from_row_space, in_row_space
-from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, closed_form, pool
+from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, closed_form, others, pool
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)  # C of scikit-learn: the inverse of the penalty's weight
 STRENGTHS = (5.0, 10.0, 20.0, 40.0)  # of the prior: logits of a text that is as similar as can be to a name
@@ -64,11 +64,13 @@ def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, op
 @fitters.register_on_folds("frozen_classifier")
 def fit_folds(folds: Iterable[Fold]) -> FoldResults:
     """Fit the head for each fold, and choose its settings by the loss on all held-out texts together."""
-    known = KnownEncodings(encode)
-    problems = [_problem(*fold.load(), fold.options, known.of) for fold in folds]
+    given, known = list(folds), KnownEncodings(encode)
+    problems = [_problem(*fold.load(), fold.options, known.of) for fold in given]
     settings = problems[0].choose(problems)
-    predictions = [problem.predicted(settings) for problem in problems]
-    return FoldResults(choice=Choice(settings, known), predictions=predictions)
+    predictions, nested = [problem.predicted(settings) for problem in problems], []
+    if given[0].options.nested:
+        nested = [each.predicted(each.choose(others(problems, n))) for n, each in enumerate(problems)]
+    return FoldResults(choice=Choice(settings, known), predictions=predictions, nested=nested)
 
 
 def _problem(

@@ -16,7 +16,7 @@ from epigram.nn.layers.ngrams import max_n
 from epigram.training import fitters
 from epigram.training.config import ClassWeight
 from epigram.training.svm import fit_scale, scaled
-from epigram.training.svm_search import SvmProblem, choose
+from epigram.training.svm_search import Kept, SvmProblem, choose, choose_nested
 from epigram.training.tfidf import load_blas
 from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, closed_form
 
@@ -46,10 +46,12 @@ def fit_folds(folds: Iterable[Fold]) -> FoldResults:
     """Choose the settings and one scale of the margins by the SVMs of all folds."""
     given = list(folds)
     problems = [_problem(*fold.load(), fold.options) for fold in given]
-    with _name_system(given[0].options.path):
-        found = choose(problems)
-    choice = SvmChoice(found.settings, found.scale)
-    return FoldResults(choice=choice, predictions=[scaled(each, found.scale) for each in found.margins])
+    options, kept = given[0].options, Kept()
+    with _name_system(options.path):
+        found = choose(problems, kept if options.nested else None)
+        nested = choose_nested(problems, kept) if options.nested else []
+    predictions = [scaled(each, found.scale) for each in found.margins]
+    return FoldResults(choice=SvmChoice(found.settings, found.scale), predictions=predictions, nested=nested)
 
 
 def fit(

@@ -28,7 +28,7 @@ def fit_folds(folds: Iterable[Fold]) -> FoldResults:
         model, train, dev = fold.load()
         fit(model, train, dev, seed=fold.options.seed)
         found.append(predict(model, dev))
-    return FoldResults(choice=True, predictions=found)
+    return FoldResults(choice=True, predictions=found, nested=found)
 
 
 def fit(model: RandomBaseline, train: TextBatches, dev: TextBatches | None, *, seed: int) -> None:

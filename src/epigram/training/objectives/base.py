@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from epigram.models.batches import Rows, TextBatches
+from epigram.models.predict import Array
 from epigram.training.config import TrainingConfig
 
 
@@ -27,11 +28,15 @@ class Batches(Sized, Iterable[Batch], Protocol):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Evaluation on held-out texts: the `score` that selects the weights, the mean loss, and the accuracy."""
+    """Evaluation on held-out texts: the `score` that selects the weights, the mean loss, and the accuracy.
+
+    `logits` (N, C) are those of the texts, if the objective keeps them.
+    """
 
     score: float
     loss: float
     accuracy: float
+    logits: Array | None = None
 
 
 class Objective:

@@ -22,13 +22,16 @@ ROWS_SHOWN = 8  # rows in the first line of an error
 class Classification(Objective):
     """Labels of the texts of `train`, or of their tokens if the head has a loss for them.
 
-    The score that `config.stop_on` names, on `dev`, selects the weights. A training by a plan has no dev.
+    The score that `config.stop_on` names, on `dev`, selects the weights. A training by a plan has no dev. With
+    `keeps_logits`, an evaluation has the logits of dev.
     """
 
     size_settings = "train.batch_size, train.max_tokens or train.max_length"
 
-    def __init__(self, train: TextBatches, dev: TextBatches | None, config: TrainingConfig) -> None:
-        self.train, self.dev, self.config = train, dev, config
+    def __init__(
+        self, train: TextBatches, dev: TextBatches | None, config: TrainingConfig, *, keeps_logits: bool = False
+    ) -> None:
+        self.train, self.dev, self.config, self.keeps_logits = train, dev, config, keeps_logits
         self.device, self.size = train.device, len(train)
 
     def prepare(self, model: Any) -> None:
@@ -61,7 +64,8 @@ class Classification(Objective):
             return None
         if adapt and predicted.parts is not None and model.adapt(predicted.scores(labels)):  # DMSP, Algorithm 1
             predicted = parallel.predict_synchronized(model, self.dev, self.config.precision)
-        return Evaluation(self.score(predicted), predicted.loss(labels), predicted.score(labels))
+        logits = predicted.logits if self.keeps_logits else None
+        return Evaluation(self.score(predicted), predicted.loss(labels), predicted.score(labels), logits)
 
     def score(self, predicted: Predicted) -> float:
         """Return the score that selects the weights."""

@@ -8,7 +8,9 @@ from epigram.training.objectives.classification import Classification
 from epigram.training.objectives.distillation import Distillation
 
 
-def label_objective(train: TextBatches, dev: TextBatches | None, config: TrainingConfig) -> Classification:
+def label_objective(
+    train: TextBatches, dev: TextBatches | None, config: TrainingConfig, *, keeps_logits: bool = False
+) -> Classification:
     """Return the objective: that of a student if the labels of `train` are probabilities, else classification."""
     probabilities = train.labels is not None and train.labels.is_floating_point()
-    return (Distillation if probabilities else Classification)(train, dev, config)
+    return (Distillation if probabilities else Classification)(train, dev, config, keeps_logits=keeps_logits)

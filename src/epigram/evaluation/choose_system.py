@@ -1,0 +1,113 @@
+"""Choice of one of a run's systems by the development set.
+
+The best system has the highest development score; if scores are equal, the one with fewer parameters. A system whose
+development score does not differ significantly from the best is tied with it. By default the cheapest of these is
+chosen if it needs at most half of the best one's FLOPs per text, unless the best needs next to none; FLOPs are the same
+on every machine. With `prefer: best`, the best is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median_low
+
+import numpy as np
+
+from epigram.evaluation.arrays import Bools
+from epigram.evaluation.intervals import score_interval
+from epigram.evaluation.results import Interval, Metrics
+from epigram.evaluation.scored_system import ScoredSystem
+from epigram.evaluation.scoring import RowScores
+from epigram.evaluation.settings import Preference
+from epigram.evaluation.significance import Verdict, verdicts
+
+MUCH_CHEAPER = 0.5  # share of the best system's FLOPs at which a tied system is chosen instead
+NEGLIGIBLE = 1e6  # FLOPs per text, far below a millisecond: a best system that needs less is chosen itself
+RESAMPLES = 1_000
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Systems in the order of their scores, best first, and the `place` of the chosen one.
+
+    `on_dev` are the verdicts against the best, `tied` the places of the systems that are tied with it, and `cheapest`
+    the place of the cheapest of these.
+    """
+
+    ranked: Sequence[ScoredSystem]
+    on_dev: dict[str, Verdict]
+    tied: list[int]
+    cheapest: int | None
+    place: int
+
+
+def decide(systems: Sequence[ScoredSystem], alpha: float, prefer: Preference, rows: Bools | None = None) -> Decision:
+    """Rank the systems on dev, or on the `rows` (N,) of dev, test each against the best, and choose one."""
+    dev = {each.metrics.system: each.dev if rows is None else each.dev.rows(rows) for each in systems}
+
+    def key(system: ScoredSystem) -> tuple[float, int, str]:
+        return rank(system.metrics, float(dev[system.metrics.system].scores().mean()))
+
+    ranked = sorted(systems, key=key)
+    on_dev = against(ranked, 0, [dev[each.metrics.system] for each in ranked], alpha)
+    tied = [n for n, each in enumerate(ranked) if n and on_dev[each.metrics.system].outcome == "tie"]
+    cheapest = _cheapest(ranked, tied)
+    return Decision(ranked, on_dev, tied, cheapest, _choose(ranked, cheapest, prefer))
+
+
+def nested_score(
+    systems: Sequence[ScoredSystem], alpha: float, prefer: Preference, confidence: float
+) -> Interval | None:
+    """Return the score of the choice itself: each fold is predicted by the system that the other folds choose.
+
+    There is none if the systems have a test split.
+    """
+    folds = systems[0].folds
+    if folds is None:
+        return None
+    some = systems[0].test
+    gained, possible = np.empty(some.gained.shape), np.empty(some.possible.shape)
+    for fold in np.unique(folds):
+        rows = folds == fold
+        decision = decide(systems, alpha, prefer, ~rows)
+        found = decision.ranked[decision.place].test
+        gained[:, rows], possible[:, rows] = found.gained[:, rows], found.possible[:, rows]
+    return score_interval(RowScores(gained, possible), resamples=RESAMPLES, confidence=confidence)
+
+
+def rank(metrics: Metrics, score: float) -> tuple[float, int, str]:
+    """Return the key by which a better system comes first: its score, then fewer parameters, then the name."""
+    rounded = round(score, 9)  # a float mean depends on the order of the seeds
+    return (-rounded, median_low(seed.cost.parameters for seed in metrics.seeds), metrics.system)
+
+
+def _choose(ranked: Sequence[ScoredSystem], cheapest: int | None, prefer: Preference) -> int:
+    """Return the place of the chosen system: the best, or the cheapest tied one if it is much cheaper."""
+    if prefer == "best" or cheapest is None:
+        return 0
+    price, best = _price(ranked[cheapest].metrics), _price(ranked[0].metrics)
+    return cheapest if best[0] >= NEGLIGIBLE and price[0] <= MUCH_CHEAPER * best[0] else 0
+
+
+def _cheapest(ranked: Sequence[ScoredSystem], tied: Sequence[int]) -> int | None:
+    """Return the place of the cheapest tied system.
+
+    The random baseline, the only system without parameters, does not count: on a few rows it is tied with all others.
+    """
+    prices = {n: _price(ranked[n].metrics) for n in tied}
+    return min((n for n in tied if prices[n][1]), key=lambda n: prices[n], default=None)
+
+
+def _price(metrics: Metrics) -> tuple[float, int]:
+    costs = [seed.cost for seed in metrics.seeds]
+    return median_low(cost.flops for cost in costs), median_low(cost.parameters for cost in costs)
+
+
+def against(
+    ranked: Sequence[ScoredSystem], place: int, scores: Sequence[RowScores], alpha: float
+) -> dict[str, Verdict]:
+    """Return the verdict of every other system against the one at `place`."""
+    names = [each.metrics.system for each in ranked]
+    others = {name: scores[n] for n, name in enumerate(names) if n != place}
+    return verdicts(scores[place], others, alpha)

@@ -1,0 +1,209 @@
+"""Tests of the nested cross-validation: each fold is predicted as the other folds alone choose."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from epigram.evaluation.temperature import fit_temperature
+from epigram.models.linear_svm import AUTO, SvmSettings
+from epigram.models.predict import Predicted
+from epigram.models.registry import RECIPES
+from epigram.text.encoded_dataset import View
+from epigram.training import cross_validation
+from epigram.training.config import TrainingConfig
+from epigram.training.cross_validation import CrossValidation, cross_validate
+from epigram.training.fitters import classifier, frozen_classifier, linear_svm
+from epigram.training.fitters.classifier import _Result
+from epigram.training.fitters.frozen_classifier import LogisticProblem, LogisticSettings
+from epigram.training.plan import Plan
+from epigram.training.svm import scaled
+from epigram.training.svm_search import SvmProblem, choose, choose_nested
+from epigram.training.trained import FitOptions, Fold, others
+from epigram.training.tuning import calibrated_by_others
+from tests.support.bad_input import Workshop
+from tests.support.certain import SYSTEMS, one_label, prepared
+from tests.support.runs import KilledError
+from tests.support.svm_texts import svm_of, texts
+
+ALL_AUTO: dict[str, Any] = dict.fromkeys(SvmSettings._fields, AUTO)
+OPTIONS = FitOptions(config=TrainingConfig(), path="systems.x", seed=0, rate=0.0, nested=True)
+FOLDS = 3
+
+
+def test_the_others_are_all_but_one() -> None:
+    assert [others("abc", place) for place in range(3)] == [["b", "c"], ["a", "c"], ["a", "b"]]
+
+
+# Settings of an SVM
+
+
+def of_order(n: int, seed: int) -> Any:
+    """Return 60 texts of four tokens: the parity of the sum of n tokens in a row decides the label."""
+    draw = np.random.default_rng(seed)
+    ids = draw.integers(5, 9, (60, 4))
+    return texts((ids[:, :n].sum(1) % 2).tolist(), ids.tolist())
+
+
+def problems() -> list[SvmProblem]:
+    parts = [(of_order(n, seed), of_order(n, seed + 1)) for n, seed in ((1, 0), (2, 2), (2, 4))]
+    return [SvmProblem(svm_of(**ALL_AUTO), *part, seed=0, class_weight="none") for part in parts]
+
+
+def test_the_settings_and_the_scale_of_an_svm_are_those_that_the_other_folds_choose() -> None:
+    """One fold needs no pairs of tokens, the others do: together all choose what the first fold alone would not."""
+    given = problems()
+    chosen = [choose(others(problems(), place)) for place in range(FOLDS)]
+    assert len({each.settings for each in chosen}) > 1
+    for place, found in enumerate(choose_nested(given, {})):
+        settings, scale = chosen[place].settings, chosen[place].scale
+        own = problems()[place]
+        margins = own.margins(settings, own.solve(settings))
+        assert_allclose(found.logits, scaled(margins, scale).logits, rtol=1e-5)
+
+
+def test_settings_that_all_folds_have_tried_are_not_fitted_again() -> None:
+    given, kept = problems(), {}
+    choose(given, kept)
+    tried = {settings for _, settings in kept}
+    choose_nested(given, kept)
+    assert {(problem, settings) for problem in given for settings in tried} <= set(kept)
+    fits: list[SvmSettings] = []
+    for problem in given:
+        problem.solve = fits.append  # type: ignore[assignment,method-assign]
+    choose_nested(given, kept)
+    assert fits == []
+
+
+def test_the_fitter_predicts_nested_only_if_it_is_asked() -> None:
+    parts = [(of_order(2, seed), of_order(2, seed + 1)) for seed in (0, 2)]
+
+    def folds(options: FitOptions) -> list[Fold]:
+        return [Fold(lambda part=part: (svm_of(**ALL_AUTO), *part), options) for part in parts]  # type: ignore[misc]
+
+    assert linear_svm.fit_folds(folds(replace(OPTIONS, nested=False))).nested == []
+    assert len(linear_svm.fit_folds(folds(OPTIONS)).nested) == 2
+
+
+# Penalty of a head
+
+
+class Told(LogisticProblem):
+    """Problem of held-out texts of class 0, with a given logit for each penalty."""
+
+    def __init__(self, logit: dict[float, float]) -> None:
+        self.wanted, self.logit, self.prior = np.zeros(4, np.int64), logit, None
+
+    def predicted(self, settings: LogisticSettings) -> Predicted:
+        """Return the same logits for all texts."""
+        return Predicted(np.tile(np.float32([self.logit.get(settings.penalty, 0.0), 0.0]), (4, 1)), None)
+
+
+def test_the_penalty_of_a_head_is_the_one_that_the_other_folds_choose(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first fold wants 0.01 by far, and decides for all; the other two want 10 and decide for the first."""
+    given = iter([Told({0.01: 9.0, 10.0: -9.0}), Told({0.01: 0.5, 10.0: 1.0}), Told({0.01: 0.5, 10.0: 1.0})])
+    monkeypatch.setattr(frozen_classifier, "_problem", lambda *_: next(given))
+    folds = [Fold(lambda: (None, None, None), OPTIONS)] * 3  # type: ignore[arg-type,return-value]
+    found = frozen_classifier.fit_folds(folds)
+    assert found.choice.settings.penalty == 0.01
+    assert [float(each.logits[0, 0]) for each in found.predictions] == [9.0, 0.5, 0.5]
+    assert [float(each.logits[0, 0]) for each in found.nested] == [-9.0, 0.5, 0.5]
+
+
+# Steps of a training
+
+
+@pytest.mark.parametrize(
+    ("plan", "step"),
+    [
+        (Plan(10, 40), 10),
+        (Plan(16, 40), 20),  # nearer than 10
+        (Plan(15, 40), 10),  # as near as 20: the earlier one
+        (Plan(5, 20), 10),  # a quarter of the steps, whatever their number
+        (Plan(40, 40), 40),
+    ],
+)
+def test_a_fold_is_predicted_after_the_step_that_is_nearest_to_the_plan(plan: Plan, step: int) -> None:
+    evaluated = {step: np.full((1, 2), step, np.float32) for step in (10, 20, 30, 40)}
+    result = _Result(Plan(30, 40), Predicted(np.zeros((1, 2), np.float32), None), [], evaluated)
+    assert result.at(plan).logits.tolist() == [[step, step]]
+
+
+def test_the_plan_of_a_fold_is_that_of_the_other_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folds end after 10, 30 and 40 of 40 steps; of two others, the lower plan is the median."""
+    evaluated = {step: np.full((1, 2), step, np.float32) for step in (10, 20, 30, 40)}
+    plans = iter([Plan(10, 40), Plan(30, 40), Plan(40, 40)])
+    predicted = Predicted(np.zeros((1, 2), np.float32), None)
+    monkeypatch.setattr(classifier, "_trained_fold", lambda _: _Result(next(plans), predicted, [], evaluated))
+    found = classifier.fit_folds([None] * 3)  # type: ignore[list-item]
+    assert found.choice == Plan(30, 40)
+    assert [float(each.logits[0, 0]) for each in found.nested] == [30, 10, 10]
+
+
+@pytest.fixture(scope="module")
+def view(tmp_path_factory: pytest.TempPathFactory) -> View:
+    """Return a view without dev and test, whose texts have labels by chance."""
+    shop, draw = Workshop(tmp_path_factory.mktemp("nested")), np.random.default_rng(1)
+    rows = [row | {"label": ["arts", "sport"][draw.integers(2)]} for row in one_label("train", 0)]
+    prepared(shop, "".join(json.dumps(row) + "\n" for row in rows), ["textcnn"], folds=FOLDS, labels=["arts", "sport"])
+    return View.load(shop.root / "data/encoded/token")
+
+
+def validated(view: View, state: Path | None = None) -> CrossValidation:
+    recipe = RECIPES["textcnn"].changed(encoder=SYSTEMS["textcnn"]["encoder"], head={"dropout": 0.0})
+    config = TrainingConfig(**SYSTEMS["textcnn"]["train"], evaluations=4)
+    return cross_validate(recipe, config, view, seed=0, path="systems.x", state=state)
+
+
+def test_early_stopping_does_not_choose_by_the_fold_that_is_scored(view: View) -> None:
+    """Nothing can be learned: the best of 48 evaluations is above chance, and one that is not chosen is not."""
+    found, labels = validated(view), np.asarray(view.split("train").labels)
+    assert found.nested is not None
+    assert found.predicted.score(labels) > found.nested.score(labels) + 0.03
+    assert abs(found.nested.score(labels) - 0.5) < 0.06
+
+
+def test_a_killed_training_keeps_the_logits_of_its_evaluations(
+    view: View, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, prepare, loaded = validated(view), cross_validation.prepare, list[str]()
+
+    def killed(recipe: Any, config: Any, part: View, *rest: Any) -> Any:
+        loaded.append(part.folder.name)
+        if len(loaded) == 2:
+            raise KilledError
+        return prepare(recipe, config, part, *rest)
+
+    monkeypatch.setattr(cross_validation, "prepare", killed)
+    with pytest.raises(KilledError):
+        validated(view, tmp_path / "seed-0")
+    again = validated(view, tmp_path / "seed-0")
+    assert whole.nested is not None and again.nested is not None
+    assert loaded == ["0", "1", "1", "2"]
+    assert_array_equal(again.nested.logits, whole.nested.logits)
+
+
+# Temperature
+
+
+def test_the_temperature_of_a_fold_fits_the_other_folds() -> None:
+    """Fold 0 is always wrong, fold 1 in one row of four: fold 0 is made less sure by fold 1 alone."""
+    fold, labels = np.repeat([0, 1], 20), np.zeros(40, np.int64)
+    logits = np.tile(np.float32([3.0, 0.0]), (40, 1))
+    logits[:20] = [0.0, 3.0]
+    logits[20::4] = [0.0, 3.0]
+    predicted = Predicted(logits, None)
+    nested = Predicted(2 * logits, None)
+    found = calibrated_by_others(nested, predicted, labels, fold)
+    for number in (0, 1):
+        other = fold != number
+        gold = labels[other, None] == np.arange(2)
+        temperature = fit_temperature(logits[other], gold, multi=False)
+        assert_allclose(found.logits[~other], nested.logits[~other] / temperature, rtol=1e-5)
+    assert_array_equal(nested.logits, 2 * logits)
