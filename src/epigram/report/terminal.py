@@ -18,7 +18,8 @@ def comparison_table(summary: Summary) -> rich.Table:
     score = SCORE_NAMES[summary.score]
     shown = terminal_table(comparison(summary, "terminal"))
     shown.title = Text(f"{summary.dataset}: {score} in percent")
-    shown.caption = Text(f"▸ chosen   = tied with the best on dev (p ≥ {summary.alpha:g})")
+    nested = "" if summary.nested is None else "\ntest: nested cross-validation, as there is no test split"
+    shown.caption = Text(f"▸ chosen   = tied with the best on dev (p ≥ {summary.alpha:g}){nested}")
     return shown
 
 

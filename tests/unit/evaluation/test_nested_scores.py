@@ -20,6 +20,7 @@ from epigram.evaluation.settings import EnsembleSettings
 from epigram.evaluation.splits import SystemOutput, Target
 from epigram.evaluation.summary import Corpus, Summary
 from epigram.evaluation.thresholds import tuned_thresholds
+from epigram.report.terminal import comparison_table
 from tests.support.evaluation_samples import SETTINGS, corpus, cost, probabilities, split
 
 ROWS = 100
@@ -83,6 +84,12 @@ def test_the_system_of_each_fold_is_the_one_that_the_others_choose() -> None:
     assert row.test_score == pytest.approx(0.9)
     assert "reaches 90.0% in a nested cross-validation (95%" in summary.verdict
     assert "With the choice of the system inside the cross-validation as well, the score is 65.0% (" in summary.verdict
+
+
+def test_the_table_says_that_there_is_no_test_split() -> None:
+    summary = compared(nested("one", {1}, {2}))
+    captions = [str(comparison_table(each).caption) for each in (summary, replace(summary, nested=None))]
+    assert ["nested cross-validation" in each for each in captions] == [True, False]
 
 
 def test_one_system_has_no_choice_to_score() -> None:
