@@ -122,6 +122,12 @@ class TextBatches:
         some.labels = None if self.labels is None else self.labels[index]
         return some
 
+    def token_places(self, rows: Rows) -> Ragged[np.int64]:
+        """Return the places, in the arrays of tokens, of the tokens of the texts `rows`; an empty text has none."""
+        index = torch.from_numpy(rows).to(self.device)
+        starts, counts = self.starts[index].cpu().numpy(), self.counts[index].cpu().numpy()
+        return ranges(starts, np.where(starts == EMPTY, 0, counts))
+
     def gather(self, rows: Rows) -> Tokens:
         """Return the texts `rows` (B,) as ids and mask (B, L), where L is the length of the longest one."""
         index = torch.from_numpy(rows).to(self.device)

@@ -147,10 +147,14 @@ class LinearSvm(nn.Module):
         Each row has unit L2 norm. If characters are counted, those of tokens and those of characters have √½ each.
         """
         row, feature, count = count_known(tokens, self.keys, self.counted)
+        return row, feature, self.values(len(tokens.ids), row, feature, count)
+
+    def values(self, rows: int, row: Tensor, feature: Tensor, count: Tensor) -> Tensor:
+        """Return the TF-IDF values (K,) of the known n-grams of so many `rows`: row, feature and count are (K,)."""
         value = (1 + count.float().log() if self.sublinear else count.float()) * self.idf[feature]
         part = row if self.counted.spelled is None else 2 * row + (self.keys[feature] < 0)
-        squares = torch.zeros(2 * len(tokens.ids), device=value.device).index_add_(0, part, value.square())
-        return row, feature, value * self.share / squares.clamp(min=1e-12).sqrt()[part]
+        squares = torch.zeros(2 * rows, device=value.device).index_add_(0, part, value.square())
+        return value * self.share / squares.clamp(min=1e-12).sqrt()[part]
 
     def forward(self, tokens: Tokens, labels: Tensor | None = None) -> Prediction:
         """Return scaled margins (B, C) as logits, and the loss if `labels` are given."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from mmap import mmap
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from epigram.core.errors import ParameterError
-from epigram.models.batches import TextBatches
+from epigram.models.batches import Rows, TextBatches
 from epigram.models.linear_svm import LinearSvm
-from epigram.nn.layers.ngrams import counted_keys
+from epigram.training.ngram_counts import NgramCounts, count_ngrams
 
 BLAS_BYTES = 160 << 20  # bytes of address space for OpenBLAS's code and buffers
 BATCH = 1024, 262_144  # maximum texts and tokens
+
+Parts = list[tuple[Rows, NgramCounts]]  # the texts of a batch, and their n-grams
 
 
 def fit_features(model: LinearSvm, train: TextBatches) -> Any:
@@ -22,24 +26,17 @@ def fit_features(model: LinearSvm, train: TextBatches) -> Any:
 
     The weights of the model are 0. Raises ParameterError for settings that leave no n-gram.
     """
-    keys, idf = _count_ngrams(model, train)
+    load_blas()
+    parts = _count(model, train)
+    keys, idf = _weigh(model, [part for _, part in parts], len(train))
     model.install(keys, idf, torch.zeros(len(keys), model.classes))
-    return feature_matrix(model, train)
+    return _features(model, parts, len(train))
 
 
 def feature_matrix(model: LinearSvm, texts: TextBatches) -> Any:
     """Return the TF-IDF values of `texts` as a sparse matrix (N, F) in float64."""
     load_blas()
-    from scipy.sparse import csr_matrix
-
-    rows, columns, values = [], [], []
-    for batch in texts.in_order(*BATCH):
-        row, column, value = model.features(texts.gather(batch))
-        rows.append(batch[row.numpy()])
-        columns.append(column.numpy())
-        values.append(value.double().numpy())
-    place = np.concatenate(rows), np.concatenate(columns)
-    return csr_matrix((np.concatenate(values), place), shape=(len(texts), len(model.keys)))
+    return _features(model, _count(model, texts), len(texts))
 
 
 def load_blas() -> None:
@@ -48,21 +45,41 @@ def load_blas() -> None:
     import scipy.linalg  # noqa: F401
 
 
-def _count_ngrams(model: LinearSvm, train: TextBatches) -> tuple[torch.Tensor, torch.Tensor]:
+def _count(model: LinearSvm, texts: TextBatches) -> Parts:
+    return [(rows, count_ngrams(texts, rows, model.counted)) for rows in texts.in_order(*BATCH)]
+
+
+def _features(model: LinearSvm, parts: Parts, texts: int) -> Any:
+    """Return the TF-IDF values (N, F) of the n-grams that the model knows, as `LinearSvm.features` has them."""
+    from scipy.sparse import csr_matrix, vstack
+
+    known, order = model.keys.numpy(), np.concatenate([rows for rows, _ in parts])
+    found = []
+    for _, (keys, counts) in parts:
+        place = np.searchsorted(known, keys)
+        is_known = known[np.minimum(place, len(known) - 1)] == keys
+        kept = is_known[counts.indices]
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])[counts.indptr]
+        columns = place[counts.indices[kept]]
+        known_counts = (torch.from_numpy(each) for each in (_row_numbers(ends), columns, counts.data[kept]))
+        values = model.values(len(ends) - 1, *known_counts).double().numpy()
+        found.append(csr_matrix((values, columns, ends), shape=(len(ends) - 1, len(known))))
+    matrix, place = vstack(found, format="csr"), np.empty(texts, np.int64)
+    place[order] = np.arange(texts)
+    return matrix[place]
+
+
+def _row_numbers(ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.repeat(np.arange(len(ends) - 1), np.diff(ends))
+
+
+def _weigh(model: LinearSvm, parts: Sequence[NgramCounts], texts: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the n-grams to keep, sorted, and their smoothed inverse document frequency."""
-    pieces = []
-    for batch in train.in_order(*BATCH):
-        keys, rows = counted_keys(train.gather(batch), model.counted)
-        rows, order = torch.sort(rows, stable=True)  # two stable sorts: by key, and by row within a key
-        keys, by_key = torch.sort(keys[order], stable=True)
-        rows = rows[by_key]
-        first = torch.ones_like(keys, dtype=torch.bool)
-        first[1:] = (keys[1:] != keys[:-1]) | (rows[1:] != rows[:-1])  # each key once per row
-        pieces.append(torch.unique_consecutive(keys[first], return_counts=True))
-    keys, inverse = torch.unique(torch.cat([k for k, _ in pieces]), return_inverse=True)
-    counts = torch.zeros(len(keys), dtype=torch.int64).index_add_(0, inverse, torch.cat([c for _, c in pieces]))
-    keys, counts = _kept(model, keys, counts)
-    return keys, (torch.log((1 + len(train)) / (1 + counts.double())) + 1).float()
+    keys, inverse = np.unique(np.concatenate([part.keys for part in parts]), return_inverse=True)
+    counts = np.concatenate([np.bincount(part.counts.indices, minlength=len(part.keys)) for part in parts])
+    in_texts = np.bincount(inverse, counts, minlength=len(keys)).astype(np.int64)
+    kept, rows = _kept(model, torch.from_numpy(keys), torch.from_numpy(in_texts))
+    return kept, (torch.log((1 + texts) / (1 + rows.double())) + 1).float()
 
 
 def _kept(model: LinearSvm, keys: torch.Tensor, counts: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
