@@ -49,6 +49,7 @@ ARMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "embedding_linear, no names": ("embedding_linear", "wordpiece", {"model": {"label_names": False}}),
     "hybrid_linear": ("hybrid_linear", "wordpiece", {}),
     "hybrid_linear, no names": ("hybrid_linear", "wordpiece", {"model": {"label_names": False}}),
+    "setfit": ("setfit", "wordpiece", {}),
     "embedding_linear, USE": ("embedding_linear", "use", {}),
     "hybrid_linear, USE": ("hybrid_linear", "use", {}),
     "bert": ("bert", "wordpiece", {}),

@@ -161,5 +161,20 @@ def test_a_model_without_gradients_reads_the_maximum_length_and_the_class_weight
             assert outcome(recipe, **{"max_length": 9, setting: other}) == usual, setting
 
 
+def test_a_model_that_learns_from_pairs_reads_the_settings_of_its_training(
+    view: View, outcome: Callable[..., Any]
+) -> None:
+    small = {"small": {"width": 8, "hidden": 8, "heads": 2}}
+    recipe = RECIPES["setfit"].changed(encoder=small, train={"min_steps": 0})
+    read, usual = set(recipe.train_settings or ()), outcome(recipe)
+    assert unused(recipe, view) == {f"train.{field.name}" for field in fields(TrainingConfig)} - {
+        f"train.{name}" for name in read
+    }
+    given = vars(TrainingConfig(**USUAL))
+    for name in given.keys() - {NEEDS_DIVERGENCE, NEEDS_RARE_CLASS, "threads", "stop_on"}:
+        changed = [outcome(recipe, **{name: other}) != usual for other in others_of(name, given[name])]
+        assert any(changed) == (name in read), name
+
+
 def test_the_maximum_length_changes_a_model_without_gradients(outcome: Callable[..., Any]) -> None:
     assert outcome(RECIPES["tfidf_svm"], max_length=1) != outcome(RECIPES["tfidf_svm"], max_length=9)

@@ -55,7 +55,7 @@ def trained(recipe: Recipe, *, epochs: int = 1, seed: int = 0, rate: float = 1e-
 
 def fit(recipe: Recipe, model: Any, texts: TextBatches, *, epochs: int, rate: float, seed: int = 0) -> Any:
     """Train `model` on `texts` and hold out the same rows; with 10 epochs or more, one batch has all rows."""
-    if not recipe.by_gradient:
+    if recipe.kind != "classifier":
         options = FitOptions(config=TrainingConfig(), path="systems.x", seed=seed, rate=rate)
         return FITTERS[recipe.kind](model, texts, texts, options).model
     size = 8 if epochs < 10 else len(texts)

@@ -1,4 +1,4 @@
-"""Small trainings of every system that are killed at a chosen batch and resumed.
+"""Small trainings by labels of every system that are killed at a chosen batch and resumed.
 
 python -m tests.support.runs FOLDER   resumes each training in FOLDER/SYSTEM/CASE and prints how it ended
 """
@@ -22,7 +22,7 @@ from epigram.training.objectives.label_objective import label_objective
 from epigram.training.trainer import Trainer
 from tests.support.small_systems import build, recipe_of, texts_of
 
-GRADIENT = sorted(name for name, recipe in RECIPES.items() if recipe.by_gradient)
+GRADIENT = sorted(name for name, recipe in RECIPES.items() if recipe.kind == "classifier")
 BATCHES = 4  # per epoch
 
 

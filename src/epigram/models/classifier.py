@@ -20,6 +20,7 @@ class ClassifierConfig(Strict):
 
     kind: ClassVar[str] = "classifier"
     by_gradient: ClassVar[bool] = True
+    train_settings: ClassVar[tuple[str, ...] | None] = None  # those with an effect; None: all
 
     def check_head(self, head: Any) -> None:
         """Accept the settings of any `head`."""
@@ -35,7 +36,7 @@ class FrozenClassifierConfig(ClassifierConfig):
 
     kind: ClassVar[str] = "frozen_classifier"
     by_gradient: ClassVar[bool] = False
-    train_settings: ClassVar[tuple[str, ...]] = ("max_length", "class_weight")  # those with an effect
+    train_settings: ClassVar[tuple[str, ...]] = ("max_length", "class_weight")
 
     label_names: bool = True
 
@@ -43,9 +44,26 @@ class FrozenClassifierConfig(ClassifierConfig):
         """Raise ValueError for the settings of a `head` that has more to learn than one linear layer."""
         if head.kind not in ("linear", "linear_ngrams") or head.pool == "attention":
             raise ValueError(
-                "model.kind is frozen_classifier, which fits one linear layer; set head.kind to linear or "
+                f"model.kind is {self.kind}, which fits one linear layer; set head.kind to linear or "
                 "linear_ngrams, and head.pool to mean, max or first"
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContrastiveClassifierConfig(FrozenClassifierConfig):
+    """Configuration of a classifier whose encoder is trained on pairs of texts before the linear head is fitted.
+
+    Texts of one label get similar encodings (SetFit: Tunstall et al., Efficient Few-Shot Learning Without Prompts,
+    2022). A saved model is a `classifier`.
+    """
+
+    kind: ClassVar[str] = "contrastive_classifier"
+    by_gradient: ClassVar[bool] = True
+    train_settings: ClassVar[tuple[str, ...]] = (
+        *("epochs", "min_steps", "batch_size", "max_tokens", "max_length", "learning_rate", "optimizer", "beta2"),
+        *("epsilon", "weight_decay", "schedule", "warmup", "warmup_steps", "clip", "class_weight", "rollbacks"),
+        *("precision", "threads"),
+    )
 
 
 class Classifier(nn.Module):

@@ -12,7 +12,7 @@ from torch import nn
 from epigram.core.checkpoint_folders import is_sentence_encoder, is_static_model
 from epigram.core.config_types import nearest, shown, validate_as
 from epigram.core.errors import ParameterError
-from epigram.models.classifier import Classifier, ClassifierConfig, FrozenClassifierConfig
+from epigram.models.classifier import Classifier, ClassifierConfig, ContrastiveClassifierConfig, FrozenClassifierConfig
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.pretrained_vectors import set_pretrained_vectors
 from epigram.models.random_baseline import RandomBaselineConfig
@@ -37,7 +37,14 @@ class HeadConfig(Protocol):
 
 
 MODELS: dict[str, type] = {
-    kind.kind: kind for kind in (ClassifierConfig, FrozenClassifierConfig, LinearSvmConfig, RandomBaselineConfig)
+    kind.kind: kind
+    for kind in (
+        ClassifierConfig,
+        FrozenClassifierConfig,
+        ContrastiveClassifierConfig,
+        LinearSvmConfig,
+        RandomBaselineConfig,
+    )
 }
 ENCODERS: Mapping[str, type] = encoders.KINDS
 HEADS: Mapping[str, type] = heads.KINDS
@@ -88,10 +95,16 @@ class Recipe:
         return by_gradient
 
     @property
-    def train_settings(self) -> tuple[str, ...]:
-        """The settings of `train` that have an effect on a model that is not trained by gradient descent."""
-        settings: tuple[str, ...] = MODELS[self.kind].train_settings  # type: ignore[attr-defined]
+    def train_settings(self) -> tuple[str, ...] | None:
+        """The settings of `train` that have an effect on a model of this kind; None for all."""
+        settings: tuple[str, ...] | None = MODELS[self.kind].train_settings  # type: ignore[attr-defined]
         return settings
+
+    @property
+    def training(self) -> str:
+        """How a model that does not learn its labels by gradient descent is trained, for messages."""
+        how = "learns from pairs of texts" if self.by_gradient else "is not trained by gradient descent"
+        return f"the model {self.kind} {how}"
 
     @property
     def uses_label_names(self) -> bool:

@@ -37,7 +37,7 @@ def check_student(
 
 def _check_kind(path: str, recipe: Recipe) -> None:
     if recipe.kind != "classifier":
-        reason = f"the model {recipe.kind} is not trained by gradient descent"
+        reason = recipe.training
     elif recipe.head["kind"] != "linear":
         reason = f"the head {recipe.head['kind']} has a loss of its own"
     else:

@@ -32,9 +32,9 @@ def check_system(name: str, system: System, train: Mapping[str, Any], context: D
     recipe = recipe_of(name, system, train, checkpoint=context.checkpoint)
     config, context = configure(name, recipe, train, system.section), small_spec(context)
     model: Any = build_placeholder(recipe, context, f"{system.section}.{name}")
-    if recipe.by_gradient:
-        _check_stop_on(name, system, train, recipe, config.stop_on, model, context)
     unused = unused_settings(recipe, config, context, model)
+    if "train.stop_on" not in unused:
+        _check_stop_on(name, system, train, recipe, config.stop_on, model, context)
     _reject_unused(name, system, unused)
     shared = {key: reason for key, reason in unused.items() if _is_set({"train": train}, key)}
     kind = recipe.encoder["kind"] if recipe.has_encoder else recipe.kind
@@ -97,22 +97,27 @@ def unused_settings(recipe: Recipe, config: TrainingConfig, context: DataSpec, m
     An encoder or a head has a method `unused` if one of its settings depends on another one or on the data, and a head
     has `unused_in_loss` if its loss ignores a setting of the loss of text labels.
     """
-    found = {}
-    if not recipe.by_gradient:
-        reason = f"the model {recipe.kind} is not trained by gradient descent"
-        used = recipe.train_settings
-        found = {f"train.{field.name}": reason for field in fields(config) if field.name not in used}
-        found |= dict.fromkeys(("head.dropout", "encoder.small.dropout"), reason)
+    found = _unused_by_kind(recipe, config)
     if not recipe.has_encoder:
         return found
     encoder, head = parse_part(ENCODERS, recipe.encoder, ""), parse_part(HEADS, recipe.head, "")
     if recipe.by_gradient:
-        found = _unused_in_training(config, context, head)
+        found = _unused_in_training(config, context, head) | found
     if hasattr(encoder, "unused"):
         found |= {f"encoder.{name}": reason for name, reason in encoder.unused(context).items()}
     if hasattr(head, "unused"):
         found |= {f"head.{name}": reason for name, reason in head.unused(context, model.encoder).items()}
     return found
+
+
+def _unused_by_kind(recipe: Recipe, config: TrainingConfig) -> dict[str, str]:
+    """Return the settings that only have an effect on other kinds of models."""
+    used = recipe.train_settings
+    if used is None:
+        return {}
+    names = [f"train.{field.name}" for field in fields(config) if field.name not in used]
+    names += ["head.dropout"] if recipe.by_gradient else ["head.dropout", "encoder.small.dropout"]
+    return dict.fromkeys(names, recipe.training)
 
 
 def _unused_in_training(config: TrainingConfig, context: DataSpec, head: Any) -> dict[str, str]:

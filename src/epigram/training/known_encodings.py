@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file
 
+from epigram.core.files import atomic_folder, write_tensors
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 
 Encode = Callable[[Classifier, TextBatches], NDArray[np.float64]]
 Floats = NDArray[np.floating[Any]]
+FILE = "encodings.safetensors"
 
 
 class Encodings(NamedTuple):
@@ -28,6 +32,17 @@ class Encodings(NamedTuple):
         """Return the encodings of `train`, of `dev` and of the label names of `train`, if there are any."""
         more = (None if texts is None else encode(model, texts) for texts in (dev, train.label_names))
         return cls(encode(model, train), *more)
+
+    def write(self, folder: Path) -> None:
+        """Write the encodings to `folder`, atomically."""
+        arrays = {name: array for name, array in self._asdict().items() if array is not None}
+        with atomic_folder(folder) as new:
+            write_tensors(new / FILE, {name: torch.from_numpy(array) for name, array in arrays.items()})
+
+    @classmethod
+    def read(cls, folder: Path) -> Encodings:
+        """Return the encodings that `write` wrote."""
+        return cls(**{name: values.numpy() for name, values in load_file(folder / FILE).items()})
 
 
 class KnownEncodings:

@@ -8,9 +8,9 @@ one process on the whole batch if the loss is a mean or a sum over texts. The sa
 into halves after out of memory.
 
 The result is not exact for dropout, which every share draws for itself; for batch normalization in training, which uses
-the statistics of the share; and for the token part of `tagger` and the language model of `char_bilstm` (with
-`lm_loss: mean`), which are means over the tokens of a share. Without a launcher, the functions of this module change
-nothing.
+the statistics of the share; for `setfit`, which reads the pairs within a share; and for the token part of `tagger` and
+the language model of `char_bilstm` (with `lm_loss: mean`), which are means over the tokens of a share. Without a
+launcher, the functions of this module change nothing.
 """
 
 from __future__ import annotations

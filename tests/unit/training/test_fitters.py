@@ -19,13 +19,14 @@ def test_every_kind_of_model_has_a_fitter() -> None:
     assert {recipe.kind for recipe in RECIPES.values()} == set(MODELS)
 
 
-@pytest.mark.parametrize("name", ["random", "tfidf_svm", "textcnn", "embedding_linear"])
+@pytest.mark.parametrize("name", ["random", "tfidf_svm", "textcnn", "embedding_linear", "setfit"])
 def test_the_kind_of_the_model_chooses_the_fitter(name: str, encoded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = {
         "random": "random_baseline",
         "tfidf_svm": "linear_svm",
         "textcnn": "classifier",
         "embedding_linear": "frozen_classifier",
+        "setfit": "contrastive_classifier",
     }
     used: list[str] = []
     for kind in list(fitters.KINDS):

@@ -19,9 +19,9 @@ from epigram.text.encoded_dataset import View
 from epigram.training import cross_validation
 from epigram.training.config import TrainingConfig
 from epigram.training.cross_validation import CrossValidation, cross_validate
-from epigram.training.fitters import classifier, frozen_classifier, linear_svm
+from epigram.training.fitters import classifier, linear_svm
 from epigram.training.fitters.classifier import _Result
-from epigram.training.fitters.frozen_classifier import LogisticProblem, LogisticSettings
+from epigram.training.fitters.frozen_classifier import LogisticProblem, LogisticSettings, choose_on_folds
 from epigram.training.plan import Plan
 from epigram.training.svm import scaled
 from epigram.training.svm_search import SvmProblem, choose, choose_nested
@@ -105,13 +105,12 @@ class Told(LogisticProblem):
         return Predicted(np.tile(np.float32([self.logit.get(settings.penalty, 0.0), 0.0]), (4, 1)), None)
 
 
-def test_the_penalty_of_a_head_is_the_one_that_the_other_folds_choose(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_penalty_of_a_head_is_the_one_that_the_other_folds_choose() -> None:
     """The first fold wants 0.01 by far, and decides for all; the other two want 10 and decide for the first."""
-    given = iter([Told({0.01: 9.0, 10.0: -9.0}), Told({0.01: 0.5, 10.0: 1.0}), Told({0.01: 0.5, 10.0: 1.0})])
-    monkeypatch.setattr(frozen_classifier, "_problem", lambda *_: next(given))
-    folds = [Fold(lambda: (None, None, None), OPTIONS)] * 3  # type: ignore[arg-type,return-value]
-    found = frozen_classifier.fit_folds(folds)
-    assert found.choice.settings.penalty == 0.01
+    given = [Told({0.01: 9.0, 10.0: -9.0}), Told({0.01: 0.5, 10.0: 1.0}), Told({0.01: 0.5, 10.0: 1.0})]
+    assert choose_on_folds(given, nested=False).nested == []
+    found = choose_on_folds(given, nested=True)
+    assert found.choice.penalty == 0.01
     assert [float(each.logits[0, 0]) for each in found.predictions] == [9.0, 0.5, 0.5]
     assert [float(each.logits[0, 0]) for each in found.nested] == [-9.0, 0.5, 0.5]
 

@@ -18,7 +18,7 @@ from epigram.nn.heads.linear import LinearHead
 from epigram.nn.heads.linear_ngrams import LinearNgramsHead
 from epigram.training import fitters
 from epigram.training.config import ClassWeight
-from epigram.training.known_encodings import Encode, Encodings, Floats, KnownEncodings
+from epigram.training.known_encodings import Encodings, Floats, KnownEncodings
 from epigram.training.label_prior import is_worth, prior_weights
 from epigram.training.ngram_regression import NgramProblem
 from epigram.training.row_space import from_row_space, in_row_space
@@ -56,7 +56,8 @@ class LogisticOptions(NamedTuple):
 def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, options: FitOptions) -> Trained:
     """Fit the head on the CPU; the encoder runs on the device of the texts."""
     choice: Choice | None = options.choice
-    problem = _problem(model, train, dev, options, encode if choice is None else choice.known.of)
+    encodings = Encodings.of(encode if choice is None else choice.known.of, model, train, dev)
+    problem = make_problem(model, train, dev, options, encodings)
     problem.install(model, problem.choose([problem]) if choice is None else choice.settings)
     return replace(closed_form(model, dev), depth=model.depth)
 
@@ -65,18 +66,25 @@ def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, op
 def fit_folds(folds: Iterable[Fold]) -> FoldResults:
     """Fit the head for each fold, and choose its settings by the loss on all held-out texts together."""
     given, known = list(folds), KnownEncodings(encode)
-    problems = [_problem(*fold.load(), fold.options, known.of) for fold in given]
-    settings = problems[0].choose(problems)
-    predictions, nested = [problem.predicted(settings) for problem in problems], []
-    if given[0].options.nested:
-        nested = [each.predicted(each.choose(others(problems, n))) for n, each in enumerate(problems)]
-    return FoldResults(choice=Choice(settings, known), predictions=predictions, nested=nested)
+    loaded = ((fold.load(), fold.options) for fold in given)
+    problems = [make_problem(*data, options, Encodings.of(known.of, *data)) for data, options in loaded]
+    found = choose_on_folds(problems, nested=given[0].options.nested)
+    return replace(found, choice=Choice(found.choice, known))
 
 
-def _problem(
-    model: Classifier, train: TextBatches, dev: TextBatches | None, options: FitOptions, encoded: Encode
+def choose_on_folds(problems: Sequence[Any], *, nested: bool) -> FoldResults:
+    """Return the settings with the lowest loss on the held-out texts of all folds together, and the predictions."""
+    settings, found = problems[0].choose(problems), []
+    if nested:
+        found = [each.predicted(each.choose(others(problems, n))) for n, each in enumerate(problems)]
+    predictions = [problem.predicted(settings) for problem in problems]
+    return FoldResults(choice=settings, predictions=predictions, nested=found)
+
+
+def make_problem(
+    model: Classifier, train: TextBatches, dev: TextBatches | None, options: FitOptions, encodings: Encodings
 ) -> Any:
-    encodings = Encodings.of(encoded, model, train, dev)
+    """Return the problem of fitting the head of `model` to encodings of the texts."""
     if isinstance(model.head, LinearNgramsHead):
         return NgramProblem(model, train, dev, encodings, options)
     return LogisticProblem(model, train, dev, encodings, options.config.class_weight)
