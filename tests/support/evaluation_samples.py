@@ -59,6 +59,11 @@ def wrongly(truth: Words, wrong: Sequence[set[int]]) -> np.ndarray:
     return said
 
 
+def word_probabilities(truth: Words, wrong: Sequence[set[int]]) -> list[np.ndarray]:
+    """Return the probabilities (T, S) of each seed: 0.8 for the label that `wrongly` says."""
+    return [np.where(said[:, None] == np.arange(len(truth.names)), 0.8, 0.1) for said in wrongly(truth, wrong)]
+
+
 def cost(*, parameters: int = 1000, flops: float = 5e6, depth: int | None = 4) -> Cost:
     full = {"parameters_full": 2 * parameters, "depth_full": depth and 6}
     more = {"parameters_without_embeddings": parameters // 10, "batch_macs": 200 * flops}
@@ -87,7 +92,7 @@ def system(
     dev = split(rows, count, text=text, task=task)
     test = split(rows, count, first=rows, text=text, task=task)
     truth = words(rows) if labelled else None
-    said = wrongly(truth, words_wrong) if truth and words_wrong else None
+    said = word_probabilities(truth, words_wrong) if truth and words_wrong else []
     dev, test = replace(dev, words=truth), replace(test, words=truth)
     return evaluate_system(
         name,
@@ -95,8 +100,8 @@ def system(
         seeds=list(range(len(dev_wrong))),
         dev=dev,
         test=test,
-        dev_output=SystemOutput(probabilities=probabilities(dev, dev_wrong, count), words=said),
-        test_output=SystemOutput(probabilities=probabilities(test, test_wrong, count), words=said),
+        dev_output=SystemOutput.of(probabilities(dev, dev_wrong, count), said),
+        test_output=SystemOutput.of(probabilities(test, test_wrong, count), said),
         costs=[price or cost()] * len(dev_wrong),
         settings=SETTINGS,
     )

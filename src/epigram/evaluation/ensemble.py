@@ -1,94 +1,112 @@
 """Greedy selection of an ensemble (Caruana et al., Ensemble Selection from Libraries of Models, 2004).
 
 The ensemble's probabilities are the weighted mean of its members' calibrated probabilities, with a temperature of its
-own. The weights are chosen with replacement by the log loss on development rows. The same rows would score them too
-well: their development predictions are therefore cross-fitted, that is, each part of the rows is predicted with weights
-and temperature from the other parts. M members.
+own; those of words have the same weights and another temperature. The weights are chosen with replacement by the log
+loss on development rows: per text, per word, or the mean of both. The same rows would score them too well: their
+development predictions are therefore cross-fitted, that is, each part of the rows is predicted with weights and
+temperatures from the other parts. M members.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, Ints
-from epigram.evaluation.label_probabilities import LabelProbabilities, Probabilities, chosen, join
+from epigram.evaluation.averaged_words import at_temperature, fit_word_temperature, weighted_mean
+from epigram.evaluation.label_probabilities import LabelProbabilities, Probabilities
+from epigram.evaluation.likelihoods import CLIP, Likelihoods, likelihoods_of
+from epigram.evaluation.member_outputs import Gold, MemberOutputs, join_rows
 from epigram.evaluation.temperature import decisive_rows, fit_temperature, from_logits
-
-CLIP = 1e-7  # smallest probability and smallest distance from 1
 
 
 @dataclass(frozen=True)
 class Blend:
-    """Weights of the members (M,), which sum to 1, and the temperature of their mean."""
+    """Weights of the members (M,), which sum to 1, and the temperatures of their means for texts and for words."""
 
     weights: Floats
     temperature: float
+    word_temperature: float = 1.0
 
     def apply(self, probabilities: Floats, *, multi: bool) -> Floats:
         """Return the ensemble's probabilities (N, C) from those of its members (M, N, C)."""
         return from_logits(_log_mean(probabilities, self.weights, multi=multi) / self.temperature, multi=multi)
 
-    def combine(self, members: Probabilities) -> Probabilities:
-        """Return the ensemble's probabilities (1, N, C) from those of its members (M, N, C)."""
-        if isinstance(members, LabelProbabilities):
-            return members.combined(lambda known: self.apply(known, multi=False))
-        return self.apply(members, multi=True)[None]
+    def apply_to_words(self, probabilities: Floats) -> Floats:
+        """Return the ensemble's probabilities (T, S) of words from those of its members (T, M, S)."""
+        return at_temperature(weighted_mean(probabilities, self.weights), self.word_temperature)
+
+    def combine(self, members: MemberOutputs) -> MemberOutputs:
+        """Return the outputs of the ensemble, as the only member, from those of its members."""
+        texts: Probabilities
+        if isinstance(members.texts, LabelProbabilities):
+            texts = members.texts.combined(lambda known: self.apply(known, multi=False))
+        else:
+            texts = self.apply(members.texts, multi=True)[None]
+        if members.words is None:
+            return MemberOutputs(texts)
+        return MemberOutputs(texts, members.words.with_values(self.apply_to_words(members.words.values)[:, None]))
 
 
-def fit_blend(members: Probabilities, labels: Ints, rounds: int) -> Blend:
-    """Return the blend for members' probabilities (M, N, C) of rows with the gold `labels`, (N,) or (N, C).
-
-    Without rows, the weights are equal.
-    """
-    count = members.shape[0]
-    if not len(labels):
+def fit_blend(members: MemberOutputs, gold: Gold, rounds: int) -> Blend:
+    """Return the blend of the members' outputs for rows with these gold labels; without any, the weights are equal."""
+    likelihoods, count = likelihoods_of(members, gold), members.texts.shape[0]
+    if not likelihoods:
         return Blend(np.full(count, 1 / count), 1.0)
+    weights = select(likelihoods, rounds)
+    blend = Blend(weights, _text_temperature(members.texts, gold.texts, weights))
+    if members.words is None or gold.words is None:
+        return blend
+    mean = weighted_mean(members.words.values, weights)
+    return replace(blend, word_temperature=fit_word_temperature(mean, gold.words.values))
+
+
+def _text_temperature(members: Probabilities, labels: Ints, weights: Floats) -> float:
+    """Return the temperature of the weighted mean of probabilities (M, N, C) for the gold labels, (N,) or (N, C)."""
     some = decisive_rows(len(labels))
     if isinstance(members, LabelProbabilities):
-        likelihoods, known = members.of_label(labels), members.rows(some).dense()
-        gold, multi = labels[some, None] == np.arange(members.classes), False
+        known, multi = members.rows(some).dense(), False
+        gold = labels[some, None] == np.arange(members.classes)
     else:
-        likelihoods, known = np.where(labels > 0, members, 1 - members).reshape(count, -1), members[:, some]
-        gold, multi = labels[some] > 0, True
-    weights = select(likelihoods, rounds)
-    return Blend(weights, fit_temperature(_log_mean(known, weights, multi=multi), gold, multi=multi))
+        known, multi, gold = members[:, some], True, labels[some] > 0
+    return fit_temperature(_log_mean(known, weights, multi=multi), gold, multi=multi)
 
 
-def select(likelihoods: Floats, rounds: int) -> Floats:
-    """Return the weights (M,) of members by their likelihoods (M, E) of E independent events.
+def select(likelihoods: Sequence[Likelihoods], rounds: int) -> Floats:
+    """Return the weights (M,) of members by the mean of the log losses of several kinds of events.
 
-    In each round the member is added, with replacement, whose addition gives the mean likelihood with the lowest log
+    In each round the member is added, with replacement, whose addition gives the mean likelihoods with the lowest log
     loss; of equal ones, the first. The weights are the shares of the additions up to the round with the lowest loss.
     """
-    total, counts = np.zeros(likelihoods.shape[1]), np.zeros(len(likelihoods))
+    counts = np.zeros(len(likelihoods[0].values))
     best, kept = np.inf, counts
-    for size in range(1, rounds + 1):
-        losses = -np.log(np.maximum((total + likelihoods) / size, CLIP)).mean(1)
+    for _ in range(rounds):
+        losses = np.mean([each.losses(counts) for each in likelihoods], axis=0)
         member = int(losses.argmin())
-        total, counts[member] = total + likelihoods[member], counts[member] + 1
+        counts[member] += 1
         if losses[member] < best - 1e-12:
             best, kept = float(losses[member]), counts.copy()
     return np.asarray(kept / kept.sum())
 
 
 def cross_fit(
-    members: Probabilities, labels: Ints, part: Ints, usable: Bools, rounds: int, blended: Probabilities | None = None
-) -> Probabilities:
-    """Return the probabilities (1, N, C) of each row by the blend of the usable rows (N,) of the other parts.
+    members: MemberOutputs, gold: Gold, part: Ints, usable: Bools, rounds: int, blended: MemberOutputs | None = None
+) -> MemberOutputs:
+    """Return the outputs, as those of one member, for each row by the blend of the usable rows (N,) of the other parts.
 
-    Those of the `members` are (M, N, C), and `part` is (N,). A part whose others have no usable row gets equal weights.
-    `blended` are the probabilities that are combined, if these are other ones.
+    `part` is (N,). A part whose others have no usable row gets equal weights. `blended` are the outputs that are
+    combined, if these are other ones.
     """
     fitted, places = [], []
     for number in np.unique(part):
         held_out = part == number
         rows = ~held_out & usable
-        blend = fit_blend(chosen(members, rows), labels[rows], rounds)
-        fitted.append(blend.combine(chosen(members if blended is None else blended, held_out)))
+        blend = fit_blend(members.rows(rows), gold.rows(rows), rounds)
+        fitted.append(blend.combine((members if blended is None else blended).rows(held_out)))
         places.append(np.flatnonzero(held_out))
-    return chosen(join(fitted, axis=1), np.argsort(np.concatenate(places)))
+    return join_rows(fitted).rows(np.argsort(np.concatenate(places)))
 
 
 def parts_of(labels: Ints, parts: int) -> Ints:

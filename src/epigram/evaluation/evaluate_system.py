@@ -100,6 +100,7 @@ def _prediction_fields(split: SplitName, scored: ScoredSplit, output: SystemOutp
     if truth.words is not None:
         gold = truth.words.labels
         words = {"labels": gold.values, "offsets": gold.offsets, "predictions": output.words}
+        words |= {"probabilities": output.word_probabilities}
         known |= {f"word_{name}": array for name, array in words.items()}
     named = {f"{split}_{name}": array for name, array in known.items()}
     return named | fields_of(split, scored.texts.probabilities)

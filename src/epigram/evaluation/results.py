@@ -216,8 +216,8 @@ class Predictions:
     `*_top_labels`, and those of the other labels sum to `*_rest`.
 
     If the corpus has token labels, `*_word_labels` are the label numbers of all words (0 is the default label), and row
-    n has the words from `*_word_offsets[n]` to `*_word_offsets[n + 1]`. `*_word_predictions` are None if the system
-    labels no words.
+    n has the words from `*_word_offsets[n]` to `*_word_offsets[n + 1]`. `*_word_predictions` and `*_word_probabilities`
+    are None if the system labels no words; a word that the model did not read has the probabilities 0.
     """
 
     dev_probabilities: Floats  # (K, N_dev, C) or (K, N_dev, 20)
@@ -230,9 +230,11 @@ class Predictions:
     dev_word_labels: Ints | None = None  # (T_dev,)
     dev_word_offsets: Ints | None = None  # (N_dev + 1,)
     dev_word_predictions: Ints | None = None  # (K, T_dev)
+    dev_word_probabilities: Floats | None = None  # (K, T_dev, S), in half precision
     test_word_labels: Ints | None = None
     test_word_offsets: Ints | None = None
     test_word_predictions: Ints | None = None
+    test_word_probabilities: Floats | None = None
     dev_top_labels: Ints | None = None  # (K, N_dev, 20)
     dev_rest: Floats | None = None  # (K, N_dev)
     test_top_labels: Ints | None = None

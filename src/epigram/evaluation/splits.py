@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from epigram.evaluation.arrays import Bools, Floats, Ints
 from epigram.evaluation.decisions import predict_labels
 from epigram.evaluation.label_probabilities import Probabilities
 from epigram.evaluation.results import Task, TokenScores
 from epigram.evaluation.scoring import RowScores, SplitPredictions
 from epigram.evaluation.tokens import LabelledWords
-from epigram.evaluation.word_predictions import Words
+from epigram.evaluation.word_predictions import Words, most_likely
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +47,25 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True)
 class SystemOutput:
-    """Predictions of a system: probabilities (K, N, C) and, if it labels words, their label numbers (K, T)."""
+    """Predictions of a system: probabilities (K, N, C) and, if it labels words, the label numbers (K, T) of the words.
+
+    `word_probabilities` (K, T, S) are those of the words' labels, in half precision.
+    """
 
     probabilities: Probabilities
     words: Ints | None = None
+    word_probabilities: Floats | None = None
+
+    @classmethod
+    def of(cls, probabilities: Probabilities, words: Sequence[Floats]) -> SystemOutput:
+        """Return the predictions with the word probabilities (T, S) of each seed; without any, no word is labelled."""
+        if not words:
+            return cls(probabilities=probabilities)
+        return cls(
+            probabilities=probabilities,
+            words=np.stack([most_likely(each) for each in words]),
+            word_probabilities=np.stack([each.astype(np.float16) for each in words]),
+        )
 
 
 @dataclass(frozen=True)

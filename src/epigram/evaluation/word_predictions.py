@@ -1,4 +1,4 @@
-"""Conversion of a model's token predictions to predictions for the words of the corpus."""
+"""Conversion of a model's token probabilities to those of the words of the corpus."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epigram.core.ragged import Ragged
-from epigram.evaluation.arrays import Ints
+from epigram.evaluation.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,17 +23,22 @@ class Words:
     separator: str  # separator of two words of a text
 
 
-def word_predictions(probabilities: Ragged[Any], numbers: Ragged[Any], counts: Ints) -> Ints:
-    """Return label numbers (T,) of the words of N rows; a word that the model did not read gets the default label.
+def word_probabilities(probabilities: Ragged[Any], numbers: Ragged[Any], counts: Ints) -> NDArray[np.float32]:
+    """Return probabilities (T, S) of the labels of the words of N rows; zeros for a word that the model did not read.
 
     `probabilities` (…, S) are those of the first tokens of each row, `numbers` the word number of every token of the
-    row, and `counts` (N,) the number of words of each row. A word gets the most likely label of its first token.
+    row, and `counts` (N,) the number of words of each row. A word has the probabilities of its first token.
     """
     row, position, number = numbers.row_numbers(), numbers.positions(), np.asarray(numbers.values)
     first = (position == 0) | (np.diff(number, prepend=-1) != 0)
     # A row without gold labels has no words.
     was_read = first & (position < probabilities.lengths[row]) & (number >= 0) & (number < counts[row])
-    words = Ragged.from_lengths(np.zeros(counts.sum(), np.min_scalar_type(probabilities.values.shape[1] - 1)), counts)
+    words = Ragged.from_lengths(np.zeros((counts.sum(), probabilities.values.shape[1]), np.float32), counts)
     token = (probabilities.starts[row] + position)[was_read]
-    words.values[(words.starts[row] + number)[was_read]] = probabilities.values[token].argmax(1)
+    words.values[(words.starts[row] + number)[was_read]] = probabilities.values[token]
     return words.values
+
+
+def most_likely(probabilities: Floats) -> Ints:
+    """Return the label numbers (…) of words with probabilities (…, S); a word with zeros gets the default label, 0."""
+    return np.asarray(probabilities.argmax(-1), np.min_scalar_type(probabilities.shape[-1] - 1))

@@ -14,11 +14,10 @@ import torch
 from numpy.typing import NDArray
 
 from epigram.core.ragged import Ragged
-from epigram.evaluation.arrays import Ints
 from epigram.evaluation.label_probabilities import TOP, join
 from epigram.evaluation.results import ClassifierAccuracy, Cost, Decision
 from epigram.evaluation.splits import SystemOutput
-from epigram.evaluation.word_predictions import Words, word_predictions
+from epigram.evaluation.word_predictions import Words, word_probabilities
 from epigram.inference.dataset_batches import batches_of, default_device
 from epigram.inference.top_labels import TopPredicted, predict_top
 from epigram.models.batches import TextBatches
@@ -26,7 +25,7 @@ from epigram.models.classifier import Classifier, count_parameters, decodes, tem
 from epigram.models.complexity import batch_macs, flops, milliseconds
 from epigram.models.manifest import TrainingFacts
 from epigram.models.precision import Precision, matmul_precision, prepare_for_inference
-from epigram.models.predict import Predicted, predict
+from epigram.models.predict import Array, Predicted, predict
 from epigram.models.serialization import NESTED, load, read_out_of_fold
 from epigram.text.encoded_dataset import Split, View
 
@@ -118,12 +117,11 @@ def _classifier_accuracies(
 def combine_seeds(seeds: Sequence[Predicted | TopPredicted], part: Split, truth: Words | None) -> SystemOutput:
     """Combine the predictions of all seeds for a split, with token labels if corpus and system have them."""
     words = [_words(seed, part, truth) for seed in seeds]
-    labelled = [each for each in words if each is not None]
     known = [seed.probabilities if isinstance(seed, TopPredicted) else seed.probabilities[None] for seed in seeds]
-    return SystemOutput(probabilities=join(known, axis=0), words=np.stack(labelled) if labelled else None)
+    return SystemOutput.of(join(known, axis=0), [each for each in words if each is not None])
 
 
-def _words(predicted: Predicted | TopPredicted, part: Split, truth: Words | None) -> Ints | None:
+def _words(predicted: Predicted | TopPredicted, part: Split, truth: Words | None) -> Array | None:
     if (
         truth is None
         or isinstance(predicted, TopPredicted)
@@ -132,7 +130,7 @@ def _words(predicted: Predicted | TopPredicted, part: Split, truth: Words | None
         or part.words is None
     ):
         return None
-    return word_predictions(
+    return word_probabilities(
         Ragged.from_lengths(predicted.tokens, predicted.counts), part.ids.with_values(part.words), truth.labels.lengths
     )
 

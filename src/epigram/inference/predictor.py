@@ -72,14 +72,25 @@ class Predictor(BasePredictor):
         """Return one prediction per text; word positions refer to the text as given."""
         if not texts:
             return []
+        predicted, tokens, truncated = self.run_with_positions(texts)
+        words: list[list[Word]] = [[] for _ in texts]
+        if tokens is not None:
+            words = words_of(texts, tokens, predicted, self.saved.frame.token_labels)
+        return list(map(self._prediction, predicted.probabilities, words, truncated))
+
+    def run_with_positions(self, texts: Sequence[str]) -> tuple[Predicted, PositionedTokens | None, list[bool]]:
+        """Return the predictions for one or more `texts`, their tokens, and which of them are truncated.
+
+        The tokens, with their positions in the texts as given, are None if the model labels no words; a text may have
+        one more than the model reads.
+        """
         stripped = [strip(text) for text in texts]
         batches, tokens, truncated = self._encode(stripped)
         predicted = self._run_model(batches)
-        words: list[list[Word]] = [[] for _ in texts]
-        if predicted.tokens is not None:
-            tokens = self.encoder.encode_with_positions(stripped, self.room + 1) if tokens is None else tokens
-            words = words_of(texts, shift_spans(tokens, texts), predicted, self.saved.frame.token_labels)
-        return list(map(self._prediction, predicted.probabilities, words, truncated))
+        if predicted.tokens is None:
+            return predicted, None, truncated
+        tokens = self.encoder.encode_with_positions(stripped, self.room + 1) if tokens is None else tokens
+        return predicted, shift_spans(tokens, texts), truncated
 
     def run(self, texts: Sequence[str]) -> tuple[Predicted, list[bool]]:
         """Return the predictions for one or more `texts`, and which of them are truncated."""

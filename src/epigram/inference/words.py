@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from epigram.core.ragged import Ragged
 from epigram.models.predict import Predicted
 from epigram.text.alignment import PositionedTokens
 
@@ -28,18 +31,34 @@ def words_of(
     """Return the words of each text; a word gets the label of its first token and ends where its last token ends."""
     assert predicted.tokens is not None
     assert predicted.counts is not None
+    first, spans = word_spans(tokens, predicted.counts)
+    return labelled_words(texts, spans, predicted.tokens[first], labels)
+
+
+def word_spans(tokens: PositionedTokens, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], Ragged[np.int64]]:
+    """Return the words of the first `counts` (N,) tokens of each text, which a model may read alone.
+
+    These are the number of the first token of each word among all tokens read, (W,), and the start and the end of the
+    words, (W, 2), as N rows.
+    """
     row = tokens.ids.row_numbers()
-    read = tokens.ids.positions() < predicted.counts[row]  # the model may read fewer tokens than the encoder gives
-    row = row[read]
-    number, spans = tokens.words[read], tokens.spans[read]
+    read = tokens.ids.positions() < counts[row]
+    row, number, spans = row[read], tokens.words[read], tokens.spans[read]
     first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(number, prepend=-1) != 0))
     last = np.append(first[1:], len(row)) - 1
-    best = predicted.tokens.argmax(1)
+    bounds = np.stack([spans[first, 0], spans[last, 1]], axis=1)
+    return first, Ragged.from_lengths(bounds, np.bincount(row[first], minlength=len(tokens.ids)))
+
+
+def labelled_words(
+    texts: Sequence[str], spans: Ragged[np.int64], probabilities: NDArray[Any], labels: Sequence[str]
+) -> list[list[Word]]:
+    """Return the words of each text, with their `spans` (W, 2) and their most likely labels; `probabilities` (W, S)."""
+    best = probabilities.argmax(1)
     words: list[list[Word]] = [[] for _ in texts]
-    for begin, end in zip(first.tolist(), last.tolist(), strict=True):
-        text, a, b = texts[row[begin]], int(spans[begin, 0]), int(spans[end, 1])
-        label = int(best[begin])
-        words[row[begin]].append(Word(text[a:b], a, b, labels[label], float(predicted.tokens[begin, label])))
+    columns = (spans.row_numbers(), spans.values, best, probabilities.max(1))
+    for row, (start, end), label, probability in zip(*(column.tolist() for column in columns), strict=True):
+        words[row].append(Word(texts[row][start:end], start, end, labels[label], probability))
     return words
 
 

@@ -7,18 +7,16 @@ The manifest lists the manifests of the members, which list the members' files.
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from epigram.core.config_types import has_type, is_name
 from epigram.core.display import escape_markdown
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json, write_text
 from epigram.models import manifest
+from epigram.models.ensemble_config import WordSettings, is_valid
 from epigram.models.manifest import MEMBERS
 from epigram.models.provenance import PROVENANCE, code_hash, parameters_hash
 
@@ -30,7 +28,8 @@ FILES = {"config.json", "labels.json", CARD}
 class SavedEnsemble:
     """Content of the folder of an ensemble; `weights` has the weight of each member's folder, and they sum to 1.
 
-    `thresholds` (C,): a multi-label text gets the labels with p > threshold.
+    `thresholds` (C,): a multi-label text gets the labels with p > threshold. `words` is None if the ensemble labels no
+    words.
     """
 
     folder: Path
@@ -39,6 +38,7 @@ class SavedEnsemble:
     weights: dict[str, float]
     temperature: float
     thresholds: list[float]
+    words: WordSettings | None = None
 
     def member(self, name: str) -> Path:
         """Return the folder of a member."""
@@ -74,6 +74,7 @@ def save(
         "weights": ensemble.weights,
         "temperature": ensemble.temperature,
         "thresholds": ensemble.thresholds,
+        **({} if ensemble.words is None else {"words": asdict(ensemble.words)}),
     }
     with atomic_folder(ensemble.folder) as new:
         (new / MEMBERS).mkdir()
@@ -103,7 +104,7 @@ def load(folder: Path) -> SavedEnsemble:
     """
     listed = manifest.verify_files(folder)
     config, labels = read_json(folder / "config.json"), read_json(folder / "labels.json")
-    if not isinstance(config, dict) or config.get("format") != FORMAT or not _is_valid(config, labels):
+    if not isinstance(config, dict) or config.get("format") != FORMAT or not is_valid(config, labels):
         raise DataError(f"{folder}/config.json does not describe an ensemble of this version; restore the folder")
     weights = {str(name): float(weight) for name, weight in config["weights"].items()}
     if listed != FILES | {manifest.member_manifest(name) for name in weights}:
@@ -115,23 +116,7 @@ def load(folder: Path) -> SavedEnsemble:
         weights=weights,
         temperature=float(config["temperature"]),
         thresholds=config["thresholds"],
-    )
-
-
-def _is_valid(config: dict[str, Any], labels: Any) -> bool:
-    values: list[Any] = [config.get(name) for name in ("weights", "temperature", "thresholds")]
-    weights, temperature, thresholds = values
-    return (
-        has_type(labels, list[str])
-        and 0 < len(set(labels)) == len(labels)
-        and config.get("task") in ("single", "multi")
-        and has_type(weights, dict[str, float])
-        and all(is_name(name) and weight > 0 for name, weight in weights.items())
-        and math.isclose(sum(weights.values()), 1.0, abs_tol=1e-6)
-        and has_type(temperature, float)
-        and 0 < temperature < math.inf
-        and has_type(thresholds, list[float])
-        and len(thresholds) == len(labels)
+        words=WordSettings(**config["words"]) if "words" in config else None,
     )
 
 

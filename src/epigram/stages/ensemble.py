@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from epigram.evaluation.build_ensemble import Combined
     from epigram.evaluation.results import Evaluation
     from epigram.evaluation.splits import Split
+    from epigram.models.ensemble_config import WordSettings
     from epigram.text.validated_corpus import ValidatedCorpus
 
 PARAMS = ("systems", "evaluate", "ensemble")
@@ -66,6 +67,22 @@ def write(out: Path, combined: Combined, pruned: Path) -> None:
         combined.record.write(new)
 
 
+def _word_settings(combined: Combined, number: int) -> WordSettings | None:
+    """Return how the ensemble of the seed at place `number` labels words; None if no member does."""
+    from epigram.models.ensemble_config import WordSettings
+
+    assert combined.evaluation is not None
+    record, tokens = combined.record, combined.evaluation.metrics.tokens
+    members = {
+        each.system: each.word_temperatures[number]
+        for each in record.members
+        if each.weights[number] and each.word_temperatures
+    }
+    if tokens is None or not members:
+        return None
+    return WordSettings(labels=tokens.labels, temperature=record.word_temperatures[number], members=members)
+
+
 def _write_model(folder: Path, combined: Combined, number: int, pruned: Path) -> None:
     """Write the model folder of the seed at place `number`."""
     from epigram.models import ensemble, provenance
@@ -83,6 +100,7 @@ def _write_model(folder: Path, combined: Combined, number: int, pruned: Path) ->
         weights=weights,
         temperature=record.temperatures[number],
         thresholds=seed.thresholds or [0.5] * len(metrics.labels),
+        words=_word_settings(combined, number),
     )
     ensemble.save(saved, ensemble.copy_members(folders), {"data": provenance.parameters_hash(**data)})
 

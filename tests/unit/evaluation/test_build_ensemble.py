@@ -10,6 +10,7 @@ import pytest
 from epigram.evaluation.build_ensemble import build
 from epigram.evaluation.ensemble import cross_fit, parts_of
 from epigram.evaluation.label_probabilities import LabelProbabilities
+from epigram.evaluation.member_outputs import Gold, MemberOutputs
 from epigram.evaluation.settings import EnsembleSettings
 from tests.support.evaluation_samples import SETTINGS, split, system
 
@@ -32,8 +33,10 @@ def test_the_rows_that_are_not_in_train_choose_and_the_worth_is_what_the_score_l
 
     def score(names: list[str]) -> float:
         members = np.stack([each.predictions.dev_probabilities[0] for each in systems if each.metrics.system in names])
+        outputs = MemberOutputs(LabelProbabilities.of(members))
         part = parts_of(dev.labels, settings.parts)
-        fitted = cross_fit(LabelProbabilities.of(members), dev.labels, part, ~dev.in_train, settings.rounds)
+        found = cross_fit(outputs, Gold(dev.labels), part, ~dev.in_train, settings.rounds)
+        fitted = LabelProbabilities.of(found.texts)
         return float((fitted.predicted[0] == dev.labels).mean())
 
     for member in found.members:

@@ -10,6 +10,8 @@ import pytest
 from epigram.evaluation import temperature
 from epigram.evaluation.ensemble import Blend, cross_fit, fit_blend, parts_of, select
 from epigram.evaluation.label_probabilities import LabelProbabilities
+from epigram.evaluation.likelihoods import Likelihoods
+from epigram.evaluation.member_outputs import Gold, MemberOutputs
 from epigram.evaluation.settings import EnsembleSettings
 
 SETTINGS = EnsembleSettings()
@@ -20,17 +22,24 @@ def gold_of(labels: np.ndarray, classes: int) -> np.ndarray:
 
 
 def fitted(members: np.ndarray, gold: np.ndarray, rounds: int = 20, *, multi: bool = False) -> Blend:
-    return (
-        fit_blend(members, gold, rounds) if multi else fit_blend(LabelProbabilities.of(members), gold.argmax(1), rounds)
-    )
+    return fit_blend(*given(members, gold, multi=multi), rounds)
 
 
 def cross_fitted(members: np.ndarray, gold: np.ndarray, usable: np.ndarray, *, multi: bool = False) -> np.ndarray:
+    outputs, labels = given(members, gold, multi=multi)
+    part = parts_of(labels.texts, SETTINGS.parts)
+    found = cross_fit(outputs, labels, part, usable, SETTINGS.rounds).texts
+    return found.dense()[0] if isinstance(found, LabelProbabilities) else found[0]
+
+
+def given(members: np.ndarray, gold: np.ndarray, *, multi: bool) -> tuple[MemberOutputs, Gold]:
     if multi:
-        return cross_fit(members, gold, parts_of(gold, SETTINGS.parts), usable, SETTINGS.rounds)[0]
-    labels = gold.argmax(1)
-    part = parts_of(labels, SETTINGS.parts)
-    return cross_fit(LabelProbabilities.of(members), labels, part, usable, SETTINGS.rounds).dense()[0]
+        return MemberOutputs(members), Gold(gold)
+    return MemberOutputs(LabelProbabilities.of(members)), Gold(gold.argmax(1))
+
+
+def selected(likelihoods: np.ndarray, rounds: int = 20) -> list[float]:
+    return select([Likelihoods(likelihoods, np.ones((len(likelihoods), 1)), np.zeros(1))], rounds).tolist()
 
 
 def noisy(gold: np.ndarray, right: float, draw: np.random.Generator) -> np.ndarray:
@@ -47,22 +56,22 @@ def test_the_weights_are_those_of_an_exhaustive_search() -> None:
     likelihoods = draw.uniform(0.05, 1.0, (3, 40))
     shares = [np.array(w) / 20 for w in product(range(21), repeat=3) if sum(w) == 20]
     losses = [-np.log(share @ likelihoods).mean() for share in shares]
-    found = -np.log(select(likelihoods, 20) @ likelihoods).mean()
+    found = -np.log(selected(likelihoods) @ likelihoods).mean()
     assert found <= min(losses) + 2e-3
     assert found < min(-np.log(likelihoods).mean(1)) - 0.05  # one member alone is clearly worse
 
 
 def test_a_member_that_is_better_everywhere_gets_all_weight_and_of_equal_ones_the_first() -> None:
     likelihoods = np.array([[0.5, 0.6], [0.9, 0.8], [0.9, 0.8], [0.2, 0.9]])
-    assert select(likelihoods[:3], 20).tolist() == [0.0, 1.0, 0.0]
-    assert select(likelihoods[1:3], 20).tolist() == [1.0, 0.0]
+    assert selected(likelihoods[:3]) == [0.0, 1.0, 0.0]
+    assert selected(likelihoods[1:3]) == [1.0, 0.0]
 
 
 def test_members_that_are_right_where_the_other_is_wrong_share_the_weight() -> None:
     likelihoods = np.array([[0.9, 0.1, 0.9, 0.1], [0.1, 0.9, 0.1, 0.9]])
-    assert select(likelihoods, 20).tolist() == [0.5, 0.5]
-    assert sorted(select(likelihoods, 1).tolist()) == [0.0, 1.0]
-    assert select(likelihoods, 3).tolist() == [0.5, 0.5]  # the third addition makes it worse
+    assert selected(likelihoods) == [0.5, 0.5]
+    assert sorted(selected(likelihoods, 1)) == [0.0, 1.0]
+    assert selected(likelihoods, 3) == [0.5, 0.5]  # the third addition makes it worse
 
 
 def test_a_blend_is_the_weighted_mean_with_a_temperature() -> None:

@@ -23,7 +23,7 @@ from epigram.evaluation.results import TokenScores, read_evaluation, write_evalu
 from epigram.evaluation.spans import tags
 from epigram.evaluation.summary import Corpus
 from epigram.evaluation.tokens import LabelledWords
-from epigram.evaluation.word_predictions import Words, word_predictions
+from epigram.evaluation.word_predictions import Words, most_likely, word_probabilities
 from epigram.inference.measure import combine_seeds
 from epigram.models.predict import Predicted
 from epigram.report.columns import comparison_markdown
@@ -130,21 +130,22 @@ def test_a_row_adds_its_own_words_to_the_score():
 
 def test_a_word_has_the_label_of_its_first_token():
     # Row 0: words 0 (two pieces), 1, 3; word 2 has no piece. Row 1 has no words in gold. Row 2 is truncated.
-    said = word_predictions(
+    said = word_probabilities(
         Ragged.from_lengths(np.eye(3)[[1, 2, 2, 1, 2, 1]], np.array([4, 1, 1])),
         Ragged.from_lists([[0, 0, 1, 3], [0], [0, 1, 2]], np.int64),
         np.array([4, 0, 3]),
     )
-    assert said.tolist() == [1, 2, 0, 1, 1, 0, 0]
+    assert most_likely(said).tolist() == [1, 2, 0, 1, 1, 0, 0]
+    assert said.any(-1).tolist() == [True, True, False, True, True, False, False]
 
 
 def test_an_unknown_token_in_an_empty_row_is_no_word():
-    said = word_predictions(
+    said = word_probabilities(
         Ragged.from_lengths(np.eye(2)[[1, 1]], np.array([1, 1])),
         Ragged.from_lists([[-1], [0]], np.int64),
         np.array([1, 1]),
     )
-    assert said.tolist() == [0, 1]
+    assert most_likely(said).tolist() == [0, 1]
 
 
 def test_seeds_are_put_together_and_a_system_without_tokens_says_nothing_of_words():
