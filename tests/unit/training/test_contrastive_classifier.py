@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,12 @@ from epigram.models.predict import predict
 from epigram.models.recipe import Recipe
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import load
-from epigram.models.settings import System
+from epigram.models.settings import Student, System
 from epigram.pruning.settings import PruneSettings
 from epigram.stages.prune import prune_seed
 from epigram.stages.train import train_seed
 from epigram.text.settings import View
+from epigram.training.check_student import check_student
 from epigram.training.check_system import check_system
 from epigram.training.checkpoint import Checkpoints, read_finished
 from epigram.training.config import TrainingConfig, configure
@@ -86,6 +88,13 @@ def test_texts_of_one_label_become_similar_and_others_orthogonal() -> None:
     cosines, same = states @ states.T, labels[:, None] == labels
     assert cosines[same].mean() > 0.9
     assert abs(cosines[~same].mean()) < 0.1
+
+
+def test_the_head_is_the_regression_on_the_trained_encodings() -> None:
+    texts = mixed(60)
+    trained = fit(texts).model
+    again = KINDS["frozen_classifier"](deepcopy(trained), texts, texts, OPTIONS).model
+    assert_array_equal(trained.head.out.weight.detach(), again.head.out.weight.detach())
 
 
 def test_the_training_takes_all_planned_steps_without_dev() -> None:
@@ -260,6 +269,14 @@ def checked(shared: dict[str, Any] | None = None, **system: Any) -> list[str]:
 def test_settings_of_another_training_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match="the model contrastive_classifier learns from pairs of texts; remove it"):
         checked(**settings)
+
+
+def test_it_is_no_student() -> None:
+    context = placeholder_spec(View(tokenizer="wordpiece"), multi=False, tokens=False)
+    with pytest.raises(
+        ParameterError, match="because the model contrastive_classifier learns from pairs of texts; use"
+    ):
+        check_student("x", Student(view="v", recipe=NAME), {}, context, "data/local/texts.txt")
 
 
 def test_a_shared_setting_without_effect_is_a_warning() -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from numpy.testing import assert_array_equal
 from torch import nn
 
 from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
-from epigram.training.known_encodings import KnownEncodings
+from epigram.training.known_encodings import Encodings, KnownEncodings
 
 
 def texts(*rows: list[int]) -> TextBatches:
@@ -66,3 +68,12 @@ def test_other_weights_are_another_encoder() -> None:
     assert_array_equal(known.of(trained, texts([10])), [[26]])
     assert_array_equal(known.of(model(3.0), texts([10])), [[39]])
     assert encode.encoded == 3
+
+
+@pytest.mark.parametrize("names", [None, np.full((2, 3), 0.1)])
+def test_encodings_are_read_as_they_were_written(names: Any, tmp_path: Path) -> None:
+    written = Encodings(np.full((5, 3), 1 / 3), np.full((4, 3), 1e-300), names)
+    written.write(tmp_path / "kept")
+    for read, expected in zip(Encodings.read(tmp_path / "kept"), written, strict=True):
+        assert (read is None) == (expected is None)
+        assert_array_equal(read, expected)
