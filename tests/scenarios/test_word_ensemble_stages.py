@@ -184,7 +184,7 @@ def test_values_that_no_ensemble_of_words_has_are_refused(
     listed = json.loads((copied.folder / "manifest.json").read_text())
     listed["sha256"]["config.json"] = sha256(path)
     write_json(copied.folder / "manifest.json", listed)
-    with pytest.raises(DataError, match="restore the folder"):
+    with pytest.raises(DataError, match="does not describe an ensemble of this version"):
         open_predictor(copied.folder)
 
 

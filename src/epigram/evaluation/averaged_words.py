@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epigram.evaluation.arrays import Floats, Ints, ratio
-from epigram.evaluation.temperature import decisive_rows, fit_temperature
+from epigram.evaluation.temperature import fit_temperature
 
 SMALLEST = 1e-7  # probability of which a logit is computed
 
@@ -30,10 +30,9 @@ def at_temperature(probabilities: Floats, temperature: float | NDArray[Any]) -> 
 
 
 def fit_word_temperature(probabilities: Floats, labels: Ints) -> float:
-    """Return the temperature of probabilities (T, S) for the gold `labels` (T,); 1 if no word is labelled."""
-    labelled = np.flatnonzero(probabilities.any(-1))
-    some = labelled[decisive_rows(len(labelled))]
-    if not len(some):
-        return 1.0
-    logits = np.log(np.maximum(probabilities[some].astype(float), SMALLEST))
-    return fit_temperature(logits, labels[some, None] == np.arange(probabilities.shape[-1]), multi=False)
+    """Return the temperature of probabilities (T, S) for the gold `labels` (T,); 1 if no word is labelled.
+
+    Words with zeros have the same loss at every temperature.
+    """
+    logits = np.log(np.maximum(probabilities.astype(float), SMALLEST))
+    return fit_temperature(logits, labels[:, None] == np.arange(probabilities.shape[-1]), multi=False)

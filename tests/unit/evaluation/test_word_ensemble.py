@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from epigram.core.ragged import Ragged
-from epigram.evaluation.averaged_words import at_temperature
+from epigram.evaluation.averaged_words import at_temperature, weighted_mean
 from epigram.evaluation.ensemble import Blend, cross_fit, fit_blend, parts_of
 from epigram.evaluation.label_probabilities import LabelProbabilities
 from epigram.evaluation.member_outputs import Gold, MemberOutputs
@@ -66,6 +66,7 @@ def test_the_mean_leaves_out_members_that_did_not_read_a_word_and_has_a_temperat
     found = Blend(weights, 1.0, temperature).apply_to_words(words)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert most_likely(found)[3] == 0, "nobody read it: the default label"
+    np.testing.assert_allclose(weighted_mean(words, weights).sum(-1), [1, 1, 1, 0, 1, 1], atol=1e-3)
     assert not found[3].any()
 
 
