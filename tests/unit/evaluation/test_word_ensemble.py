@@ -47,6 +47,7 @@ def test_members_that_err_on_different_words_are_right_together() -> None:
     members = outputs([FLAT] * 3, THIRDS)
     blend = fit_blend(members, gold(words_only=True), 20)
     assert blend.weights.min() > 0.25
+    assert blend.word_temperature < 0.8, "their mean is less confident than it could be"
     found = blend.combine(members).words
     assert found is not None
     assert [accuracy(each) for each in THIRDS] == [pytest.approx(2 / 3)] * 3
