@@ -12,7 +12,6 @@ from safetensors.numpy import load_file
 
 from epigram.core.files import read_json
 from epigram.evaluation.results import read_evaluation
-from epigram.evaluation.thresholds import tuned_thresholds
 from epigram.inference.predictor import Predictor
 from epigram.text.encoded_dataset import View
 from tests.support.bad_input import Workshop
@@ -83,13 +82,14 @@ def test_the_labels_of_a_fold_are_above_the_thresholds_of_the_others(tmp_path: P
     view = View.load(shop.root / "data/encoded/token")
     gold, folds = np.asarray(view.split("train").labels) > 0, view.fold_numbers()
     for name in NAMES[:2]:
-        known = {key: 1 / (1 + np.exp(-logits)) for key, logits in logits_of(shop, name).items()}
-        predicted = np.zeros_like(gold)
-        for fold in range(FOLDS):
-            rows = folds == fold
-            predicted[rows] = known["nested"][rows] > tuned_thresholds(gold[~rows], known["logits"][~rows])
+        arrays, metrics = logits_of(shop, name), read_evaluation(shop.root / f"data/evaluated/{name}").metrics
+        thresholds = arrays["nested_thresholds"]
+        assert [len(np.unique(thresholds[folds == fold], axis=0)) for fold in range(FOLDS)] == [1] * FOLDS
+        predicted = 1 / (1 + np.exp(-arrays["nested"])) > thresholds
         score = 2 * (gold & predicted).sum() / (gold.sum() + predicted.sum())
-        assert read_evaluation(shop.root / f"data/evaluated/{name}").metrics.test_score.value == pytest.approx(score)
+        assert metrics.test_score.value == pytest.approx(score)
+    rows = {row["system"]: row["test_score"] for row in read_json(shop.root / "data/report/summary.json")["rows"]}
+    assert rows["tfidf_svm"] == pytest.approx(score)
 
 
 def test_with_folds_turned_off_the_splits_are_cut(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epigram.evaluation.arrays import Floats, Ints, ratio
-from epigram.evaluation.temperature import fit_temperature
+from epigram.evaluation.temperature import decisive_rows, fit_temperature
 
 SMALLEST = 1e-7  # probability of which a logit is computed
 
@@ -24,8 +24,12 @@ def weighted_mean(words: Floats, weights: Floats) -> Floats:
 
 
 def at_temperature(probabilities: Floats, temperature: float | NDArray[Any]) -> Floats:
-    """Return probabilities (..., S) after dividing their logits by the temperature (Guo et al., 2017, Eq. 9)."""
-    powers = ratio(probabilities, probabilities.max(-1, keepdims=True)) ** (1 / np.asarray(temperature))
+    """Return probabilities (..., S) after dividing their logits by the temperature (Guo et al., 2017, Eq. 9).
+
+    A probability of 0, to which half precision rounds small ones, is SMALLEST, unless all of a word are.
+    """
+    known = np.where(probabilities.any(-1, keepdims=True), np.maximum(probabilities, SMALLEST), 0.0)
+    powers = ratio(known, known.max(-1, keepdims=True)) ** (1 / np.asarray(temperature))
     return ratio(powers, powers.sum(-1, keepdims=True))
 
 
@@ -34,5 +38,6 @@ def fit_word_temperature(probabilities: Floats, labels: Ints) -> float:
 
     Words with zeros have the same loss at every temperature.
     """
-    logits = np.log(np.maximum(probabilities.astype(float), SMALLEST))
-    return fit_temperature(logits, labels[:, None] == np.arange(probabilities.shape[-1]), multi=False)
+    some = decisive_rows(len(labels))
+    logits = np.log(np.maximum(probabilities[some].astype(float), SMALLEST))
+    return fit_temperature(logits, labels[some, None] == np.arange(probabilities.shape[-1]), multi=False)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from epigram.evaluation.arrays import Floats
+from epigram.evaluation.decisions import nested_thresholds
 from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord, Member
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.label_probabilities import join
@@ -55,7 +57,7 @@ def build(
         dev=dev,
         test=test,
         dev_output=_output([seed.dev for seed in seeds], words=words),
-        test_output=_output([seed.test for seed in seeds], words=words),
+        test_output=_output([seed.test for seed in seeds], words=words, thresholds=_thresholds(test, seeds)),
         costs=[seed.cost for seed in seeds],
         settings=evaluate,
         temperatures=[seed.blend.temperature for seed in seeds],
@@ -91,10 +93,18 @@ def _label_words(candidates: Sequence[Evaluation], seeds: Sequence[SeedEnsemble]
     return any(seed.blend.weights[labelling].any() for seed in seeds)
 
 
-def _output(seeds: Sequence[MemberOutputs], *, words: bool) -> SystemOutput:
+def _thresholds(test: Split, seeds: Sequence[SeedEnsemble]) -> Floats | None:
+    """Return the thresholds (K, N, C) of the rows of test, if it has folds and a text may have several labels."""
+    if test.folds is None or test.labels.ndim == 1:
+        return None
+    known = join([seed.dev.texts for seed in seeds], axis=0)
+    return nested_thresholds("multi", test.labels, known, "threshold", test.folds)
+
+
+def _output(seeds: Sequence[MemberOutputs], *, words: bool, thresholds: Floats | None = None) -> SystemOutput:
     """Return what the ensembles of the seeds predict for texts and, if `words`, for words."""
     labelled = [each.words.values[:, 0] for each in seeds if words and each.words is not None]
-    return SystemOutput.of(join([each.texts for each in seeds], axis=0), labelled)
+    return SystemOutput.of(join([each.texts for each in seeds], axis=0), labelled, thresholds)
 
 
 def _record(candidates: Sequence[Evaluation], seeds: Sequence[SeedEnsemble]) -> EnsembleRecord:

@@ -2,14 +2,13 @@
 
 The ensemble's probabilities are the weighted mean of its members' calibrated probabilities, with a temperature of its
 own; those of words have the same weights and another temperature. The weights are chosen with replacement by the log
-loss on development rows: per text, per word, or the mean of both. The same rows would score them too well: their
-development predictions are therefore cross-fitted, that is, each part of the rows is predicted with weights and
+loss on development rows, per text, or per word if words alone have labels. The same rows would score them too well:
+their development predictions are therefore cross-fitted, that is, each part of the rows is predicted with weights and
 temperatures from the other parts. M members.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,7 +52,7 @@ class Blend:
 def fit_blend(members: MemberOutputs, gold: Gold, rounds: int) -> Blend:
     """Return the blend of the members' outputs for rows with these gold labels; without any, the weights are equal."""
     likelihoods, count = likelihoods_of(members, gold), members.texts.shape[0]
-    if not likelihoods:
+    if likelihoods is None:
         return Blend(np.full(count, 1 / count), 1.0)
     weights = select(likelihoods, rounds)
     blend = Blend(weights, _text_temperature(members.texts, gold.texts, weights))
@@ -74,16 +73,16 @@ def _text_temperature(members: Probabilities, labels: Ints, weights: Floats) -> 
     return fit_temperature(_log_mean(known, weights, multi=multi), gold, multi=multi)
 
 
-def select(likelihoods: Sequence[Likelihoods], rounds: int) -> Floats:
-    """Return the weights (M,) of members by the mean of the log losses of several kinds of events.
+def select(likelihoods: Likelihoods, rounds: int) -> Floats:
+    """Return the weights (M,) of members by the log loss.
 
     In each round the member is added, with replacement, whose addition gives the mean likelihoods with the lowest log
     loss; of equal ones, the first. The weights are the shares of the additions up to the round with the lowest loss.
     """
-    counts = np.zeros(len(likelihoods[0].values))
+    counts = np.zeros(len(likelihoods.values))
     best, kept = np.inf, counts
     for _ in range(rounds):
-        losses = np.mean([each.losses(counts) for each in likelihoods], axis=0)
+        losses = likelihoods.losses(counts)
         member = int(losses.argmin())
         counts[member] += 1
         if losses[member] < best - 1e-12:

@@ -12,7 +12,7 @@ from epigram.evaluation.arrays import Floats
 from epigram.evaluation.calibration import calibrate, reliability
 from epigram.evaluation.calibration_results import Calibration
 from epigram.evaluation.coverage import coverage_curve
-from epigram.evaluation.decisions import nested_thresholds, seed_thresholds
+from epigram.evaluation.decisions import seed_thresholds
 from epigram.evaluation.intervals import macro_f1_interval, score_interval
 from epigram.evaluation.label_probabilities import LabelProbabilities, Probabilities, of_seed
 from epigram.evaluation.metrics import class_scores, mean, per_class
@@ -60,8 +60,7 @@ def evaluate_system(
     for split, output in ((dev, dev_output), (test, test_output)):
         _check_probabilities(name, seeds, output.probabilities, (len(seeds), len(split.rows), len(target.labels)))
     thresholds = seed_thresholds(target.task, dev.labels, dev_output.probabilities, decision)
-    known = target.task, dev.labels, dev_output.probabilities, decision
-    scored = thresholds if test.folds is None else nested_thresholds(*known, test.folds)
+    scored = thresholds if test_output.thresholds is None else test_output.thresholds
     on_dev, on_test = (
         score_split(target, dev, dev_output, thresholds),
         score_split(target, test, test_output, scored),
@@ -74,7 +73,9 @@ def evaluate_system(
     }
     return Evaluation(
         metrics=_metrics(name, target, on_dev, on_test, per_seed, settings, decision),
-        predictions=Predictions(**fields, test_in_train=test.in_train, test_folds=test.folds),
+        predictions=Predictions(
+            **fields, test_in_train=test.in_train, test_folds=test.folds, test_thresholds=test_output.thresholds
+        ),
     )
 
 

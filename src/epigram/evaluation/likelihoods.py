@@ -32,12 +32,16 @@ class Likelihoods:
         return np.asarray(-np.log(np.maximum(np.where(given > 0, mean, self.default), CLIP)).mean(1))
 
 
-def likelihoods_of(members: MemberOutputs, gold: Gold) -> list[Likelihoods]:
-    """Return the likelihoods of the texts' labels and of the words' labels, as far as they exist and count."""
-    found = [] if gold.words_only or not len(gold.texts) else [of_texts(members.texts, gold.texts)]
-    if members.words is not None and gold.words is not None and len(gold.words.values):
-        found.append(of_words(members.words.values, gold.words.values))
-    return found
+def likelihoods_of(members: MemberOutputs, gold: Gold) -> Likelihoods | None:
+    """Return the likelihoods of the labels that rank the systems: those of texts, or of words if these alone count.
+
+    There are none without rows, and none without words where these count.
+    """
+    if not gold.words_only:
+        return of_texts(members.texts, gold.texts) if len(gold.texts) else None
+    if members.words is None or gold.words is None or not len(gold.words.values):
+        return None
+    return of_words(members.words.values, gold.words.values)
 
 
 def of_texts(members: Probabilities, labels: Ints) -> Likelihoods:

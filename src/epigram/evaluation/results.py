@@ -240,6 +240,7 @@ class Predictions:
     test_top_labels: Ints | None = None
     test_rest: Floats | None = None
     test_folds: Ints | None = None  # (N_test,) if a nested cross-validation replaces test
+    test_thresholds: Floats | None = None  # (K, N_test, C) that it tuned, if a text may have several labels
 
 
 @dataclass(frozen=True, kw_only=True)

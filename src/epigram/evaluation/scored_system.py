@@ -11,7 +11,7 @@ import numpy as np
 from epigram.core.errors import DataError
 from epigram.core.ragged import Ragged
 from epigram.evaluation.arrays import Ints
-from epigram.evaluation.decisions import nested_thresholds, predict_labels, seed_thresholds
+from epigram.evaluation.decisions import predict_labels, seed_thresholds
 from epigram.evaluation.results import Evaluation, Metrics, Predictions
 from epigram.evaluation.scoring import RowScores
 from epigram.evaluation.stored_probabilities import SplitName, probabilities_of
@@ -77,8 +77,7 @@ def _row_scores(evaluation: Evaluation, split: SplitName) -> RowScores:
     if metrics.score == "token_f1":
         return LabelledWords.of(Ragged(gold, offsets), predicted, seeds=len(metrics.seeds)).words.row_scores()
     known = metrics.task, predictions.dev_labels, probabilities_of(evaluation, "dev"), metrics.decision
-    if split == "test" and predictions.test_folds is not None:
-        thresholds = nested_thresholds(*known, predictions.test_folds)
-    else:
+    thresholds = predictions.test_thresholds if split == "test" else None
+    if thresholds is None:
         thresholds = seed_thresholds(*known)
     return predict_labels(metrics.task, labels, probabilities_of(evaluation, split), thresholds).row_scores()

@@ -49,20 +49,25 @@ class Split:
 class SystemOutput:
     """Predictions of a system: probabilities (K, N, C) and, if it labels words, the label numbers (K, T) of the words.
 
-    `word_probabilities` (K, T, S) are those of the words' labels, in half precision.
+    `word_probabilities` (K, T, S) are those of the words' labels, in half precision. `thresholds` (K, N, C) are those
+    of each row, if a nested cross-validation tuned them.
     """
 
     probabilities: Probabilities
     words: Ints | None = None
     word_probabilities: Floats | None = None
+    thresholds: Floats | None = None
 
     @classmethod
-    def of(cls, probabilities: Probabilities, words: Sequence[Floats]) -> SystemOutput:
+    def of(
+        cls, probabilities: Probabilities, words: Sequence[Floats], thresholds: Floats | None = None
+    ) -> SystemOutput:
         """Return the predictions with the word probabilities (T, S) of each seed; without any, no word is labelled."""
         if not words:
-            return cls(probabilities=probabilities)
+            return cls(probabilities=probabilities, thresholds=thresholds)
         return cls(
             probabilities=probabilities,
+            thresholds=thresholds,
             words=np.stack([most_likely(each) for each in words]),
             word_probabilities=np.stack([each.astype(np.float16) for each in words]),
         )

@@ -26,7 +26,7 @@ from epigram.models.complexity import batch_macs, flops, milliseconds
 from epigram.models.manifest import TrainingFacts
 from epigram.models.precision import Precision, matmul_precision, prepare_for_inference
 from epigram.models.predict import Array, Predicted, predict
-from epigram.models.serialization import NESTED, load, read_out_of_fold
+from epigram.models.serialization import NESTED, NESTED_THRESHOLDS, load, read_out_of_fold
 from epigram.text.encoded_dataset import Split, View
 
 TIMED, MIN_TIMED = 512, 64  # texts that are predicted in batches to measure the speed: most and least
@@ -39,7 +39,8 @@ class Measurement:
 
     `alone` has the accuracy of each named classifier of the head by itself. `plain` is the class that the model uses
     for texts without a marked word. `decision` is what selects the labels of a text that may have several.
-    `temperature` is the one that the model divides its logits by.
+    `temperature` is the one that the model divides its logits by. `thresholds` (N, C) are those of each row of test, if
+    a nested cross-validation tuned them.
     """
 
     dev: Predicted | TopPredicted
@@ -48,6 +49,7 @@ class Measurement:
     plain: int
     decision: Decision
     temperature: float
+    thresholds: Array | None
     cost: Cost
     speed: dict[str, float]
 
@@ -90,6 +92,7 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measurement:
         plain=saved.frame.plain_class,
         decision="decoder" if decodes(model) else "threshold",
         temperature=temperature_of(model),
+        thresholds=read_out_of_fold(folder, NESTED_THRESHOLDS) if view.nested and view.task == "multi" else None,
         cost=cost,
         speed=speed(model, dev, timing_texts, precision),
     )
@@ -114,11 +117,21 @@ def _classifier_accuracies(
     ]
 
 
-def combine_seeds(seeds: Sequence[Predicted | TopPredicted], part: Split, truth: Words | None) -> SystemOutput:
-    """Combine the predictions of all seeds for a split, with token labels if corpus and system have them."""
+def combine_seeds(
+    seeds: Sequence[Predicted | TopPredicted],
+    part: Split,
+    truth: Words | None,
+    thresholds: Sequence[Array | None] = (),
+) -> SystemOutput:
+    """Combine the predictions of all seeds for a split, with token labels if corpus and system have them.
+
+    `thresholds` has those of each row (N, C) by seed, if there are any.
+    """
     words = [_words(seed, part, truth) for seed in seeds]
     known = [seed.probabilities if isinstance(seed, TopPredicted) else seed.probabilities[None] for seed in seeds]
-    return SystemOutput.of(join(known, axis=0), [each for each in words if each is not None])
+    of_rows = [each for each in thresholds if each is not None]
+    labelled = [each for each in words if each is not None]
+    return SystemOutput.of(join(known, axis=0), labelled, np.stack(of_rows) if of_rows else None)
 
 
 def _words(predicted: Predicted | TopPredicted, part: Split, truth: Words | None) -> Array | None:

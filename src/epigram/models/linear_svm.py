@@ -119,6 +119,14 @@ class LinearSvm(nn.Module):
         self.counted = Counted(self.vocabulary, (first.orders[0], first.orders[-1]), self.alphabet, spelled)
         self.config, self.sublinear = config, first.sublinear
 
+    def fitting(self, settings: SvmSettings) -> SvmSettings:
+        """Return the settings without the n-grams whose keys do not fit the vocabulary or the alphabet."""
+        longest, spelled = max_n(self.vocabulary), max_n(self.alphabet) if settings.characters else 0
+        return settings._replace(
+            orders=tuple(n for n in settings.orders if n <= longest),
+            characters=tuple(n for n in settings.characters if n <= spelled),
+        )
+
     @property
     def share(self) -> float:
         """L2 norm of the features of tokens, and of those of characters if they are counted."""

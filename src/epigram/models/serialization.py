@@ -39,7 +39,7 @@ MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "labels.jso
 GRAPH = "model.onnx"
 NGRAMS = "ngrams.json"
 HISTORY = "history.json"
-OUT_OF_FOLD, NESTED = "out_of_fold.safetensors", "nested"
+OUT_OF_FOLD, NESTED, NESTED_THRESHOLDS = "out_of_fold.safetensors", "nested", "nested_thresholds"
 DOCUMENTS = {CARD, HISTORY, OUT_OF_FOLD}  # not needed to load a model
 EXPORTED_FILES = {GRAPH, *MODEL_FILES} - {"model.safetensors"}
 # files of a model, an exported model, an exported SVM
@@ -85,7 +85,8 @@ def save(
     """Write the model folder atomically; card and manifest also get `facts` (data hash, seed, dev score, ...).
 
     `thresholds` (C,) are those tuned on dev if a text may have several labels. `history` has one row per evaluation.
-    `out_of_fold` has the logits (N, C) of a cross-validation for the training texts, and those of a nested one.
+    `out_of_fold` has the logits (N, C) of a cross-validation for the training texts, and those of a nested one with the
+    thresholds of each row.
     """
     config = {
         "model_type": "epigram",
@@ -143,7 +144,7 @@ def _parts(model: nn.Module) -> dict[str, Any]:
 
 
 def read_out_of_fold(folder: Path, name: str = "logits") -> NDArray[np.float32]:
-    """Return the logits (N, C) of a cross-validation for the training texts, or of the nested one by its `name`.
+    """Return the logits (N, C) of a cross-validation for the training texts, or another array by its `name`.
 
     Raises DataError if there are none.
     """

@@ -34,4 +34,4 @@ class PruneSettings(Strict):
             return "pruning is off (prune.enabled)"
         if depth < 2:
             return "no layers to drop"
-        return None if by_gradient else "the encoder is frozen"
+        return None if by_gradient else "the head is fitted to the encoder as it is"

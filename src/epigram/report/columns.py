@@ -84,7 +84,9 @@ def comparison_markdown(summary: Summary) -> str:
     lines = [f"# {escape_markdown(summary.dataset)}", "", escape_markdown(summary.verdict), ""]
     lines += [markdown_table(comparison(summary, "file")), ""]
     lines += ["p: Holm-corrected p-value of the difference, on dev from the best system, on test from the chosen one."]
-    lines += [f"* {escape_markdown(note)}" for note in summary.notes]
+    if summary.nested is not None:
+        lines += ["", "Test scores are those of a nested cross-validation, as there is no test split."]
+    lines += ["", *(f"* {escape_markdown(note)}" for note in summary.notes)]
     return "\n".join(lines) + "\n"
 
 

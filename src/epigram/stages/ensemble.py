@@ -143,7 +143,8 @@ def main() -> None:
     metrics = combined.evaluation.metrics
     write_speed(combined.record, out, pruned, metrics.seeds[0].seed)
     members = ", ".join(f"{each.system} {each.weight:.2f}" for each in combined.record.members)
-    scores = f"dev {100 * metrics.dev_score.value:.1f}, test {100 * metrics.test_score.value:.1f}"
+    scored = "nested" if corpus.nested else "test"
+    scores = f"dev {100 * metrics.dev_score.value:.1f}, {scored} {100 * metrics.test_score.value:.1f}"
     echo(f"ensemble of {members}: {scores}")
 
 

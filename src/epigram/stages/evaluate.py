@@ -105,7 +105,9 @@ def main() -> None:
         dev=dev,
         test=test,
         dev_output=combine_seeds([m.dev for m in measured], view.split(view.choosing), dev.words),
-        test_output=combine_seeds([m.test for m in measured], view.split(view.scoring), test.words),
+        test_output=combine_seeds(
+            [m.test for m in measured], view.split(view.scoring), test.words, [m.thresholds for m in measured]
+        ),
         costs=[m.cost for m in measured],
         alone=[m.alone for m in measured],
         temperatures=[m.temperature for m in measured],

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from epigram.models.predict import Predicted
 from epigram.models.recipe import Recipe
@@ -18,20 +19,21 @@ from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
 from epigram.training.history import Report
 from epigram.training.train_system import prepare
-from epigram.training.trained import FitOptions, Fold, pool
+from epigram.training.trained import FitOptions, Fold, NestedFold, pool
 
 
 @dataclass(frozen=True)
 class CrossValidation:
     """What the folds chose for the final fit, the out-of-fold predictions for train, and a training's history.
 
-    `nested` are the predictions for each fold as the other folds alone choose, if these are scored.
+    `nested` has an entry for each fold, if nested predictions are scored, and `fold` (N,) is the fold of each row.
     """
 
     choice: Any
     predicted: Predicted
     history: list[dict[str, float]]
-    nested: Predicted | None
+    nested: list[NestedFold]
+    fold: NDArray[np.int64]
 
 
 def cross_validate(
@@ -67,11 +69,7 @@ def cross_validate(
         return Fold(lambda: prepare(recipe, config, part, seed, path, encoder), options, kept)
 
     results = fitters.ON_FOLDS[recipe.kind](fold(number) for number in range(view.folds))
-    place = np.argsort(np.argsort(view.fold_numbers(), kind="stable"))  # folds keep the order of train
-
-    def in_order(predictions: list[Predicted]) -> Predicted:
-        pooled = pool(predictions)
-        return Predicted(pooled.logits[place], None, pooled.multi)
-
-    nested = in_order(results.nested) if view.nested else None
-    return CrossValidation(results.choice, in_order(results.predictions), results.history, nested)
+    numbers, pooled = view.fold_numbers(), pool(results.predictions)
+    place = np.argsort(np.argsort(numbers, kind="stable"))  # folds keep the order of train
+    predicted = Predicted(pooled.logits[place], None, pooled.multi)
+    return CrossValidation(results.choice, predicted, results.history, results.nested, numbers)

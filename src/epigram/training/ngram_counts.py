@@ -52,6 +52,8 @@ def _count_characters(texts: TextBatches, rows: Rows, characters: CharacterArray
 
     assert counted.spelled is not None
     own = texts.token_places(rows)
+    if not len(own.values):
+        return NgramCounts(np.zeros(0, np.int64), csr_matrix((len(rows), 0)))
     first, spelling = distinct_spellings(characters, own.values)
     index = torch.from_numpy(first)[:, None]
     inside = torch.ones_like(index, dtype=torch.bool)

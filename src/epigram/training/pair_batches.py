@@ -22,7 +22,8 @@ def pair_batches(groups: Rows, size: int, order: np.random.Generator) -> list[Ro
 
     The texts of a group are drawn as couples, so that each has a text of its own group in its batch; the last one of an
     odd number is drawn with another one again, and the only text of a group is alone. The couples of a group are dealt
-    out to all batches in turn. Couples of the rarer groups are repeated until each batch has texts of two groups.
+    out to all batches in turn, and shuffled there, so that each half of a batch has several groups. Couples of the
+    rarer groups are repeated until each batch has texts of two groups, if `size` is at least six.
     """
     counts = np.bincount(groups)
     rank = order.permutation(len(counts))
@@ -36,7 +37,7 @@ def pair_batches(groups: Rows, size: int, order: np.random.Generator) -> list[Ro
         batches = max(batches, ceil_divide(len(common), limit - 1))
         others = np.resize(others, (max(batches, len(others)), 2))
     dealt = np.concatenate([common, others])
-    return [_distinct(dealt[first::batches].ravel()) for first in range(batches)]
+    return [_distinct(order.permutation(dealt[first::batches]).ravel()) for first in range(batches)]
 
 
 def pair_weights(groups: Rows) -> NDArray[np.float32]:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from epigram.inference.dataset_batches import template_of
-from epigram.models.classifier import Classifier
 from epigram.models.predict import Array
 from epigram.models.text_template import TextTemplate
 from epigram.training import parallel
@@ -19,7 +18,7 @@ from epigram.training.progress import Printer
 from epigram.training.save_trained import Origin, Tuned, save_trained
 from epigram.training.train_system import train_system
 from epigram.training.trained import Trained
-from epigram.training.tuning import calibrated_by_others, tune, tune_by
+from epigram.training.tuning import tune, tune_by, tune_nested
 
 
 def train_and_save(name: str, section: str, origin: Origin, out: Path, targets: Array | None = None) -> None:
@@ -68,9 +67,7 @@ def _tuned(trained: Trained, folds: CrossValidation | None, origin: Origin, fram
         return Tuned(score=trained.dev_accuracy, thresholds=thresholds, history=trained.history)
     labels = np.asarray(view.split("train").labels)
     out_of_fold, thresholds = tune_by(trained.model, folds.predicted, labels)
-    nested = folds.nested
-    if nested is not None and isinstance(trained.model, Classifier):
-        nested = calibrated_by_others(nested, folds.predicted, labels, view.fold_numbers())
+    nested = tune_nested(trained.model, folds.nested, labels, folds.fold) if folds.nested else (None, None)
     if origin.teacher is not None:  # what it learned is calibrated; the temperature is that of students of labels
         trained.model.temperature.fill_(1.0)
     return Tuned(
@@ -78,5 +75,5 @@ def _tuned(trained: Trained, folds: CrossValidation | None, origin: Origin, fram
         thresholds=thresholds,
         history=folds.history,
         out_of_fold=out_of_fold.logits,
-        nested=None if nested is None else nested.logits,
+        nested=nested,
     )

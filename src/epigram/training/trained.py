@@ -65,14 +65,22 @@ class Fold:
 class FoldResults:
     """What the folds chose together for the final fit, and the predictions for each held-out fold.
 
-    `nested` are the predictions as the other folds alone choose, if the options ask for them. `history` is that of the
+    `nested` has an entry for each fold, if the options ask for it. `history` is that of the
     fold whose plan was chosen, if the model is trained by gradient.
     """
 
     choice: Any
     predictions: list[Predicted]
     history: list[dict[str, float]] = field(default_factory=list)
-    nested: list[Predicted] = field(default_factory=list)
+    nested: list[NestedFold] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class NestedFold:
+    """Predictions for one held-out fold and for the `others`, all with what the others alone choose."""
+
+    own: Predicted
+    others: list[Predicted]
 
 
 def others(folds: Sequence[T], place: int) -> list[T]:

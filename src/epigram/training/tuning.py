@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +14,10 @@ from epigram.evaluation.thresholds import tuned_thresholds
 from epigram.inference.dataset_batches import batches_of, default_device
 from epigram.models.classifier import Classifier, decodes
 from epigram.models.precision import Precision
-from epigram.models.predict import Predicted, predict
+from epigram.models.predict import Array, Predicted, predict
 from epigram.models.text_template import TextTemplate
 from epigram.text.encoded_dataset import View
+from epigram.training.trained import NestedFold, others, pool
 
 
 def tune(model: Any, view: View, frame: TextTemplate, precision: Precision) -> list[float] | None:
@@ -39,24 +41,38 @@ def tune_by(model: Any, predicted: Predicted, labels: NDArray[np.integer]) -> tu
         model.temperature.fill_(temperature)
     if not predicted.multi:
         return predicted, None
+    return predicted, thresholds_of(model, predicted, labels)
+
+
+def thresholds_of(model: Any, predicted: Predicted, labels: NDArray[np.integer]) -> list[float]:
+    """Return the thresholds (C,) with the best micro-F1; they are 0.5 if the model's head chooses the labels itself."""
     if decodes(model):
-        return predicted, [0.5] * predicted.logits.shape[1]
+        return [0.5] * predicted.logits.shape[1]
     thresholds: list[float] = tuned_thresholds(labels > 0, predicted.probabilities).tolist()
-    return predicted, thresholds
+    return thresholds
 
 
-def calibrated_by_others(
-    nested: Predicted, predicted: Predicted, labels: NDArray[np.integer], fold: NDArray[np.integer]
-) -> Predicted:
-    """Return the `nested` predictions with the best temperature, in each fold, for the `predicted` of the others.
+def tune_nested(
+    model: Any, folds: Sequence[NestedFold], labels: NDArray[np.integer], fold: NDArray[np.integer]
+) -> tuple[Array, Array | None]:
+    """Return the logits (N, C) of a nested cross-validation, and the thresholds of each row, (N, C).
 
-    `labels` are those of all rows, and `fold` (N,) is the fold of each row.
+    Temperature and thresholds of a fold are tuned on the predictions for the others, as in `tune_by`. `labels` are
+    those of all rows, and `fold` (N,) is the fold of each row; folds have the order of the rows.
     """
-    logits = nested.logits.copy()
-    for number in np.unique(fold):
-        rows = fold != number
-        logits[~rows] /= np.float32(calibrated(replace(predicted, logits=predicted.logits[rows]), labels[rows])[1])
-    return replace(nested, logits=logits)
+    multi = folds[0].own.multi
+    logits = np.empty((len(fold), folds[0].own.logits.shape[1]), np.float32)
+    thresholds = np.empty_like(logits) if multi else None
+    for number, each in enumerate(folds):
+        judges, rows = pool(each.others), fold == number
+        wanted = np.concatenate([labels[fold == other] for other in others(range(len(folds)), number)])
+        temperature = 1.0
+        if isinstance(model, Classifier):
+            judges, temperature = calibrated(judges, wanted)
+        logits[rows] = each.own.logits / np.float32(temperature)
+        if thresholds is not None:
+            thresholds[rows] = thresholds_of(model, judges, wanted)
+    return logits, thresholds
 
 
 def calibrated(predicted: Predicted, labels: NDArray[np.integer]) -> tuple[Predicted, float]:

@@ -39,7 +39,7 @@ def given(members: np.ndarray, gold: np.ndarray, *, multi: bool) -> tuple[Member
 
 
 def selected(likelihoods: np.ndarray, rounds: int = 20) -> list[float]:
-    return select([Likelihoods(likelihoods, np.ones((len(likelihoods), 1)), np.zeros(1))], rounds).tolist()
+    return select(Likelihoods(likelihoods, np.ones((len(likelihoods), 1)), np.zeros(1)), rounds).tolist()
 
 
 def noisy(gold: np.ndarray, right: float, draw: np.random.Generator) -> np.ndarray:

@@ -33,6 +33,7 @@ from epigram.training.check_system import check_system
 from epigram.training.checkpoint import Checkpoints, read_finished
 from epigram.training.config import TrainingConfig, configure
 from epigram.training.fitters import KINDS, ON_FOLDS
+from epigram.training.history import Progress
 from epigram.training.known_encodings import FILE
 from epigram.training.preflight import placeholder_spec
 from epigram.training.train_system import train_system
@@ -98,11 +99,13 @@ def test_the_head_is_the_regression_on_the_trained_encodings() -> None:
 
 
 def test_the_training_takes_all_planned_steps_without_dev() -> None:
-    texts = mixed(60)
-    trained = KINDS[KIND](model_of(), texts, None, replace(OPTIONS, choice=on_folds(texts).choice))
-    assert (trained.epoch, trained.rate, trained.history, trained.dev_accuracy) == (30, 0.03, [], 0.0)
-    longer = replace(OPTIONS, config=replace(CONFIG, min_steps=60 * 4), choice=on_folds(texts).choice)
-    assert KINDS[KIND](model_of(), texts, None, longer).epoch == 60
+    texts, reports = mixed(60), list[Progress]()
+    options = replace(OPTIONS, choice=on_folds(texts).choice, report=reports.append)
+    trained = KINDS[KIND](model_of(), texts, None, options)
+    assert (trained.epoch, trained.rate, trained.history, trained.dev_accuracy) == (0, 0.03, [], 0.0)
+    assert (reports[-1].epoch, reports[-1].step) == (30, reports[-1].steps)
+    KINDS[KIND](model_of(), texts, None, replace(options, config=replace(CONFIG, min_steps=60 * 4)))
+    assert (reports[-1].epoch, reports[-1].step) == (60, reports[-1].steps)
 
 
 def test_the_only_text_of_a_label_is_kept_in_the_head() -> None:
@@ -242,8 +245,9 @@ def test_the_saved_model_answers_like_the_trained_one(encoded: Any, tmp_path: Pa
     trained.temperature.fill_(float(saved.model.temperature))
     assert_array_equal(predict(saved.model, texts).logits, predict(trained, texts).logits)
     prune_seed("x", view, tmp_path / "trained", PruneSettings(rule="shallowest", tolerance=1.0), tmp_path / "pruned")
-    about = read_finished(tmp_path / "pruned")["about"]
-    assert (about["accepted"], about["depth_full"], about["depth"]) == (True, 2, 1)
+    about = read_finished(tmp_path / "pruned")["about"]  # it would be fine-tuned on labels
+    assert (about["accepted"], about["depth_full"], about["depth"]) == (False, 2, 2)
+    assert about["reason"] == "the head is fitted to the encoder as it is"
 
 
 @pytest.mark.parametrize("head", ["linear", "linear_ngrams"])

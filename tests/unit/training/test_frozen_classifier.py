@@ -222,7 +222,11 @@ def test_it_is_not_pruned() -> None:
     result = prune(
         model, texts, texts, classes=3, settings=settings, config=TrainingConfig(), rate=0.0, seed=0, by_gradient=False
     )
-    assert (result.accepted, result.reason, result.model.depth) == (False, "the encoder is frozen", 2)
+    assert (result.accepted, result.reason, result.model.depth) == (
+        False,
+        "the head is fitted to the encoder as it is",
+        2,
+    )
 
 
 def test_the_prune_stage_does_not_prune_it(encoded: Any, tmp_path: Path) -> None:
@@ -232,7 +236,7 @@ def test_the_prune_stage_does_not_prune_it(encoded: Any, tmp_path: Path) -> None
     prune_seed("x", view, tmp_path / "trained", PruneSettings(threshold=1.0, tolerance=1.0), tmp_path / "pruned")
     about = read_finished(tmp_path / "pruned")["about"]
     found = about["reason"], about["accepted"], about["depth_full"], about["depth"]
-    assert found == ("the encoder is frozen", False, 2, 2)
+    assert found == ("the head is fitted to the encoder as it is", False, 2, 2)
 
 
 @pytest.mark.parametrize("head", [{"pool": "attention"}, {"kind": "convolution"}, {"kind": "prompt"}])

@@ -12,9 +12,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from epigram.evaluation.temperature import fit_temperature
+from epigram.evaluation.thresholds import tuned_thresholds
 from epigram.models.linear_svm import AUTO, SvmSettings
 from epigram.models.predict import Predicted
 from epigram.models.registry import RECIPES
+from epigram.nn.layers.ngrams import max_n
 from epigram.text.encoded_dataset import View
 from epigram.training import cross_validation
 from epigram.training.config import TrainingConfig
@@ -25,11 +27,12 @@ from epigram.training.fitters.frozen_classifier import LogisticProblem, Logistic
 from epigram.training.plan import Plan
 from epigram.training.svm import scaled
 from epigram.training.svm_search import SvmProblem, choose, choose_nested
-from epigram.training.trained import FitOptions, Fold, others
-from epigram.training.tuning import calibrated_by_others
+from epigram.training.trained import FitOptions, Fold, NestedFold, others, pool
+from epigram.training.tuning import tune_nested
 from tests.support.bad_input import Workshop
 from tests.support.certain import SYSTEMS, one_label, prepared
 from tests.support.runs import KilledError
+from tests.support.small_systems import build, recipe_of
 from tests.support.svm_texts import svm_of, texts
 
 ALL_AUTO: dict[str, Any] = dict.fromkeys(SvmSettings._fields, AUTO)
@@ -65,7 +68,9 @@ def test_the_settings_and_the_scale_of_an_svm_are_those_that_the_other_folds_cho
         settings, scale = chosen[place].settings, chosen[place].scale
         own = problems()[place]
         margins = own.margins(settings, own.solve(settings))
-        assert_allclose(found.logits, scaled(margins, scale).logits, rtol=1e-5)
+        assert_allclose(found.own.logits, scaled(margins, scale).logits, rtol=1e-5)
+        rest = [each.margins(settings, each.solve(settings)) for each in others(problems(), place)]
+        assert_allclose(pool(found.others).logits, scaled(pool(rest), scale).logits, rtol=1e-5)
 
 
 def test_settings_that_all_folds_have_tried_are_not_fitted_again() -> None:
@@ -112,7 +117,12 @@ def test_the_penalty_of_a_head_is_the_one_that_the_other_folds_choose() -> None:
     found = choose_on_folds(given, nested=True)
     assert found.choice.penalty == 0.01
     assert [float(each.logits[0, 0]) for each in found.predictions] == [9.0, 0.5, 0.5]
-    assert [float(each.logits[0, 0]) for each in found.nested] == [-9.0, 0.5, 0.5]
+    assert [float(each.own.logits[0, 0]) for each in found.nested] == [-9.0, 0.5, 0.5]
+    assert [[float(other.logits[0, 0]) for other in each.others] for each in found.nested] == [
+        [1.0, 1.0],
+        [9.0, 0.5],
+        [9.0, 0.5],
+    ]
 
 
 # Steps of a training
@@ -142,7 +152,12 @@ def test_the_plan_of_a_fold_is_that_of_the_other_folds(monkeypatch: pytest.Monke
     monkeypatch.setattr(classifier, "_trained_fold", lambda _: _Result(next(plans), predicted, [], evaluated))
     found = classifier.fit_folds([None] * 3)  # type: ignore[list-item]
     assert found.choice == Plan(30, 40)
-    assert [float(each.logits[0, 0]) for each in found.nested] == [30, 10, 10]
+    assert [float(each.own.logits[0, 0]) for each in found.nested] == [30, 10, 10]
+    assert [[float(other.logits[0, 0]) for other in each.others] for each in found.nested] == [
+        [30] * 2,
+        [10] * 2,
+        [10] * 2,
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -163,9 +178,10 @@ def validated(view: View, state: Path | None = None) -> CrossValidation:
 def test_early_stopping_does_not_choose_by_the_fold_that_is_scored(view: View) -> None:
     """Nothing can be learned: the best of 48 evaluations is above chance, and one that is not chosen is not."""
     found, labels = validated(view), np.asarray(view.split("train").labels)
-    assert found.nested is not None
-    assert found.predicted.score(labels) > found.nested.score(labels) + 0.03
-    assert abs(found.nested.score(labels) - 0.5) < 0.06
+    logits, _ = tune_nested(None, found.nested, labels, found.fold)
+    score = Predicted(logits, None).score(labels)
+    assert found.predicted.score(labels) > score + 0.03
+    assert abs(score - 0.5) < 0.06
 
 
 def test_a_killed_training_keeps_the_logits_of_its_evaluations(
@@ -183,26 +199,67 @@ def test_a_killed_training_keeps_the_logits_of_its_evaluations(
     with pytest.raises(KilledError):
         validated(view, tmp_path / "seed-0")
     again = validated(view, tmp_path / "seed-0")
-    assert whole.nested is not None and again.nested is not None
     assert loaded == ["0", "1", "1", "2"]
-    assert_array_equal(again.nested.logits, whole.nested.logits)
+    for one, other in zip(again.nested, whole.nested, strict=True):
+        assert_array_equal(one.own.logits, other.own.logits)
 
 
-# Temperature
+# Temperature and thresholds
 
 
-def test_the_temperature_of_a_fold_fits_the_other_folds() -> None:
-    """Fold 0 is always wrong, fold 1 in one row of four: fold 0 is made less sure by fold 1 alone."""
-    fold, labels = np.repeat([0, 1], 20), np.zeros(40, np.int64)
-    logits = np.tile(np.float32([3.0, 0.0]), (40, 1))
-    logits[:20] = [0.0, 3.0]
-    logits[20::4] = [0.0, 3.0]
-    predicted = Predicted(logits, None)
-    nested = Predicted(2 * logits, None)
-    found = calibrated_by_others(nested, predicted, labels, fold)
-    for number in (0, 1):
-        other = fold != number
-        gold = labels[other, None] == np.arange(2)
-        temperature = fit_temperature(logits[other], gold, multi=False)
-        assert_allclose(found.logits[~other], nested.logits[~other] / temperature, rtol=1e-5)
-    assert_array_equal(nested.logits, 2 * logits)
+def of_folds(draw: np.random.Generator, columns: int, *, multi: bool = False) -> list[NestedFold]:
+    """Return three folds of 20, 10 and 15 rows, each with other logits for itself and for the others."""
+    sizes = [20, 10, 15]
+
+    def drawn(rows: int) -> Predicted:
+        return Predicted(3 * draw.normal(size=(rows, columns)).astype(np.float32), None, multi)
+
+    return [NestedFold(drawn(size), [drawn(rest) for rest in others(sizes, n)]) for n, size in enumerate(sizes)]
+
+
+def test_the_temperature_of_a_fold_fits_the_predictions_for_the_others() -> None:
+    """The rows of the folds are mixed; the predictions of a fold have the order of its rows."""
+    draw = np.random.default_rng(0)
+    fold = draw.permutation(np.repeat([0, 1, 2], [20, 10, 15]))
+    labels, given = draw.integers(0, 2, 45), of_folds(draw, 2)
+    logits, thresholds = tune_nested(build(recipe_of("textcnn")), given, labels, fold)
+    assert thresholds is None
+    temperatures = []
+    for number, each in enumerate(given):
+        wanted = np.concatenate([labels[fold == other] for other in others(range(3), number)])
+        gold = wanted[:, None] == np.arange(2)
+        temperatures.append(fit_temperature(pool(each.others).logits, gold, multi=False))
+        assert_allclose(logits[fold == number], each.own.logits / temperatures[-1], rtol=1e-5)
+    assert len(set(temperatures)) == 3
+    untouched, _ = tune_nested(svm_of(), given, labels, fold)  # an SVM calibrates itself
+    assert_array_equal(untouched[fold == 1], given[1].own.logits)
+
+
+def test_the_thresholds_of_a_fold_fit_the_predictions_for_the_others() -> None:
+    draw = np.random.default_rng(1)
+    fold, given = np.repeat([0, 1, 2], [20, 10, 15]), of_folds(draw, 3, multi=True)
+    labels = draw.integers(0, 2, (45, 3))
+    _, thresholds = tune_nested(svm_of(multi=True), given, labels, fold)
+    assert thresholds is not None
+    for number, each in enumerate(given):
+        wanted = tuned_thresholds(labels[fold != number] > 0, pool(each.others).probabilities)
+        assert_allclose(thresholds[fold == number], np.tile(wanted, ((fold == number).sum(), 1)), rtol=1e-6)
+    assert len(np.unique(thresholds, axis=0)) == 3
+
+
+def test_a_fold_counts_no_ngrams_whose_keys_do_not_fit_its_vocabulary() -> None:
+    """The vocabulary of one fold is larger than those of the others, which have keys of more tokens."""
+    large, small = 60_000, 2_000
+    assert (max_n(large), max_n(small)) == (3, 5)
+    settings = SvmSettings((1, 2, 3, 4), True, "tfidf", 1.0, (2, 3, 4, 5))
+    model = svm_of(vocabulary=large, alphabet=7_000)
+    assert model.fitting(settings) == settings._replace(orders=(1, 2, 3), characters=(2, 3, 4))
+    assert svm_of(vocabulary=small, alphabet=100).fitting(settings) == settings
+    parts = [(of_order(2, seed), of_order(2, seed + 1)) for seed in (0, 2, 4)]
+    given = [
+        SvmProblem(svm_of(vocabulary=size, **ALL_AUTO | {"orders": orders}), *part, seed=0, class_weight="none")
+        for size, orders, part in zip(
+            (large, small, small), ([1, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4]), parts, strict=True
+        )
+    ]
+    assert len(choose_nested(given, {})) == FOLDS

@@ -55,6 +55,12 @@ def test_the_counts_are_those_of_one_text_after_the_other(
         )
 
 
+def test_texts_without_tokens_have_no_ngrams_of_characters() -> None:
+    counted = Counted(VOCABULARY, (1, 1), ALPHABET, (2, 3))
+    keys, counts = count_ngrams(texts([]), np.array([0, 4]), counted)
+    assert (keys.tolist(), counts.toarray().tolist()) == ([2], [[1], [1]])  # the unknown token, of the id 1
+
+
 def test_equal_spellings_are_one_and_others_are_not() -> None:
     of = texts([])
     assert of.characters is not None

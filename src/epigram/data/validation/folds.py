@@ -69,6 +69,6 @@ def describe_folds(rows: int, folds: int, seed: int, *, nested: bool) -> list[st
     scored = (
         f"The source has no test split, and {MIN_TEST_ROWS} rows would be more than a fifth of it: the test scores are "
         "those of a nested cross-validation. Each fold is predicted by models that were trained on the other folds, "
-        "with settings that only these chose."
+        "with what only these chose."
     )
     return [chosen, scored] if nested else [chosen]

@@ -126,7 +126,10 @@ def linear(facts: Facts) -> list[Candidate]:
 
 
 def trained(facts: Facts, quality: Quality) -> list[Candidate]:
-    """Return the variants of the systems that are trained by gradient descent; `best` tries more than one rate."""
+    """Return the variants of the systems that are trained by gradient descent; `best` tries more than one rate.
+
+    Without a test split it does not, because the trials would choose by rows that the nested cross-validation scores.
+    """
     if quality == "fast":
         return []
     if facts.checkpoint is None:
@@ -135,5 +138,5 @@ def trained(facts: Facts, quality: Quality) -> list[Candidate]:
         return [network] if facts.train >= SCRATCH_ROWS else []
     settings = {"epochs": 4, "batch_size": BATCH, "min_steps": MIN_STEPS}
     base = Candidate(name="fine_tuned", system=System(view=ENCODED, recipe="bert", train=settings))
-    rates = RATES if quality == "best" else RATES[:1]
+    rates = RATES if quality == "best" and facts.test else RATES[:1]
     return [base.with_train(learning_rate=rate) for rate in rates]

@@ -18,7 +18,7 @@ from epigram.training import fitters
 from epigram.training.checkpoint import mark_finished, read_finished
 from epigram.training.objectives.label_objective import label_objective
 from epigram.training.plan import Event, Plan, median_plan
-from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, others
+from epigram.training.trained import FitOptions, Fold, FoldResults, NestedFold, Trained, others
 from epigram.training.trainer import Trainer
 
 LOGITS = "logits.safetensors"
@@ -67,8 +67,14 @@ def fit_folds(folds: Iterable[Fold]) -> FoldResults:
         choice=choice,
         predictions=[each.predicted for each in results],
         history=next(each.history for each in results if each.plan == choice),
-        nested=[each.at(median_plan(others(plans, n))) for n, each in enumerate(results) if each.evaluated],
+        nested=[_nested(results, n) for n, each in enumerate(results) if each.evaluated],
     )
+
+
+def _nested(results: list[_Result], place: int) -> NestedFold:
+    rest = others(results, place)
+    plan = median_plan([each.plan for each in rest])
+    return NestedFold(results[place].at(plan), [each.at(plan) for each in rest])
 
 
 def _trained_fold(fold: Fold) -> _Result:

@@ -24,10 +24,10 @@ def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, op
 
     With checkpoints, the training resumes from the latest one.
     """
-    epoch = _train_encoder(model, train, options)
+    _train_encoder(model, train, options)
     problem = make_problem(model, train, dev, options, Encodings.of(encode, model, train, dev))
     problem.install(model, problem.choose([problem]) if options.choice is None else options.choice)
-    return replace(closed_form(model, dev), rate=options.rate, epoch=epoch, depth=model.depth)
+    return replace(closed_form(model, dev), rate=options.rate, depth=model.depth)
 
 
 @fitters.register_on_folds("contrastive_classifier")
@@ -50,8 +50,8 @@ def _fold_problem(fold: Fold) -> Any:
     return make_problem(model, train, dev, fold.options, encodings)
 
 
-def _train_encoder(model: Classifier, train: TextBatches, options: FitOptions) -> int:
-    """Train the encoder on pairs of `train`, and return the number of epochs."""
+def _train_encoder(model: Classifier, train: TextBatches, options: FitOptions) -> None:
+    """Train the encoder on pairs of `train`."""
     objective = Contrastive(train, options.config)
     trainer = Trainer(
         model,
@@ -62,4 +62,4 @@ def _train_encoder(model: Classifier, train: TextBatches, options: FitOptions) -
         checkpoints=options.checkpoints,
         plan=WHOLE,
     )
-    return trainer.run().epoch
+    trainer.run()

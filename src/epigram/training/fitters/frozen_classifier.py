@@ -22,7 +22,7 @@ from epigram.training.known_encodings import Encodings, Floats, KnownEncodings
 from epigram.training.label_prior import is_worth, prior_weights
 from epigram.training.ngram_regression import NgramProblem
 from epigram.training.row_space import from_row_space, in_row_space
-from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, closed_form, others, pool
+from epigram.training.trained import FitOptions, Fold, FoldResults, NestedFold, Trained, closed_form, others, pool
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)  # C of scikit-learn: the inverse of the penalty's weight
 STRENGTHS = (5.0, 10.0, 20.0, 40.0)  # of the prior: logits of a text that is as similar as can be to a name
@@ -75,8 +75,10 @@ def fit_folds(folds: Iterable[Fold]) -> FoldResults:
 def choose_on_folds(problems: Sequence[Any], *, nested: bool) -> FoldResults:
     """Return the settings with the lowest loss on the held-out texts of all folds together, and the predictions."""
     settings, found = problems[0].choose(problems), []
-    if nested:
-        found = [each.predicted(each.choose(others(problems, n))) for n, each in enumerate(problems)]
+    for place, problem in enumerate(problems) if nested else ():
+        rest = others(problems, place)
+        chosen = problem.choose(rest)
+        found.append(NestedFold(problem.predicted(chosen), [each.predicted(chosen) for each in rest]))
     predictions = [problem.predicted(settings) for problem in problems]
     return FoldResults(choice=settings, predictions=predictions, nested=found)
 

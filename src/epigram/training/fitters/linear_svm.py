@@ -12,7 +12,6 @@ from epigram.core.errors import ParameterError
 from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvm, SvmSettings
 from epigram.models.predict import gold_labels, predict
-from epigram.nn.layers.ngrams import max_n
 from epigram.training import fitters
 from epigram.training.config import ClassWeight
 from epigram.training.svm import fit_scale, scaled
@@ -81,16 +80,8 @@ def _problem(model: LinearSvm, train: TextBatches, dev: TextBatches | None, opti
 
 def _fit_chosen(problem: SvmProblem, choice: SvmChoice) -> None:
     """Fit with the settings of a cross-validation; of its orders, those whose keys fit the larger vocabulary."""
-    settings, model = choice.settings, problem.model
-    settings = settings._replace(orders=_fitting(settings.orders, model.vocabulary))
-    if settings.characters:
-        settings = settings._replace(characters=_fitting(settings.characters, model.alphabet))
+    settings = problem.model.fitting(choice.settings)
     problem.install(settings, problem.solve(settings), choice.scale)
-
-
-def _fitting(orders: tuple[int, ...], vocabulary: int) -> tuple[int, ...]:
-    longest = max_n(vocabulary)
-    return tuple(order for order in orders if order <= longest)
 
 
 @contextmanager

@@ -218,6 +218,13 @@ def test_without_an_encoder_there_is_no_view_of_it() -> None:
     assert list(plan.systems) == ["tfidf_svm"] and list(plan.views) == ["token"]
 
 
+def test_no_rates_are_compared_on_rows_that_a_nested_cross_validation_scores() -> None:
+    machine, few = Machine(1e-4), replace(FOLDED, train=400, test=0)
+    plan = plan_of(machine, 3_000, "best", few)
+    assert plan.systems["fine_tuned"]["train"]["learning_rate"] == RATES[0] != 1e-4
+    assert len(machine.tried("fine_tuned")) == 1
+
+
 @pytest.mark.parametrize("best", RATES)
 def test_the_rate_with_the_best_score_is_chosen(best: float) -> None:
     plan = plan_of(Machine(best), 3_000, "best")
