@@ -16,6 +16,7 @@ from epigram.evaluation.comparison import compare
 from epigram.evaluation.decisions import nested_thresholds, predict_labels
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.results import Evaluation
+from epigram.evaluation.scored_system import scored_system
 from epigram.evaluation.settings import EnsembleSettings
 from epigram.evaluation.splits import SystemOutput, Target
 from epigram.evaluation.summary import Corpus, Summary
@@ -60,6 +61,29 @@ def test_each_fold_has_the_thresholds_of_the_others() -> None:
     predicted = predict_labels("multi", labels, known, found).predicted
     assert_array_equal(predicted, known > found)
     assert (found[0, 0] != found[0, 1]).any()
+
+
+def test_the_rows_of_test_are_labelled_by_their_own_thresholds_in_the_evaluation_and_in_the_comparison() -> None:
+    """The thresholds of the first fold are above all probabilities, those of the others below all."""
+    truth = replace(split(ROWS, 3, task="multi"), in_train=np.zeros(ROWS, np.bool_))
+    known = probabilities(truth, [set()], 3)
+    thresholds = np.where(FOLDS[:, None] == 0, 0.99, 0.01) * np.ones((1, ROWS, 3))
+    found = evaluate_system(
+        "many",
+        Target(task="multi", labels=["a", "b", "c"]),
+        seeds=[0],
+        dev=truth,
+        test=replace(truth, folds=FOLDS),
+        dev_output=SystemOutput(probabilities=known),
+        test_output=SystemOutput(probabilities=known, thresholds=thresholds),
+        costs=[cost()],
+        settings=SETTINGS,
+    )
+    gold, predicted = truth.labels.sum(), 3 * (FOLDS > 0).sum()
+    hits = truth.labels[FOLDS > 0].sum()
+    assert found.metrics.test_score.value == pytest.approx(2 * hits / (gold + predicted))
+    assert scored_system(found).test.scores() == pytest.approx(2 * hits / (gold + predicted))
+    assert scored_system(found).dev.scores() == pytest.approx(1.0)
 
 
 def test_a_decoder_has_the_same_thresholds_in_all_folds() -> None:
