@@ -268,7 +268,13 @@ def checked(shared: dict[str, Any] | None = None, **system: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"head": {"dropout": 0.3}}, {"train": {"patience": 3}}, {"train": {"stop_on": "token"}}]
+    "settings",
+    [
+        {"head": {"dropout": 0.3}},
+        {"train": {"patience": 3}},
+        {"train": {"stop_on": "token"}},
+        {"train": {"schedule": "plateau"}},
+    ],
 )
 def test_settings_of_another_training_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match="the model contrastive_classifier learns from pairs of texts; remove it"):
@@ -284,7 +290,7 @@ def test_it_is_no_student() -> None:
 
 
 def test_a_shared_setting_without_effect_is_a_warning() -> None:
-    assert checked(train={"epochs": 3}, encoder={"small": {"dropout": 0.3}}) == []
+    assert checked(train={"epochs": 3, "schedule": "constant"}, encoder={"small": {"dropout": 0.3}}) == []
     reason = "the model contrastive_classifier learns from pairs of texts"
     assert checked({"stop_on": "token", "clip": 2.0}) == [f"params.yaml: no effect: train.stop_on ({reason})"]
 
