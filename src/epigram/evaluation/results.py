@@ -276,6 +276,8 @@ def read_evaluation(folder: Path) -> Evaluation:
     missing = {each.name for each in fields(Predictions) if each.default is MISSING} - arrays.keys()
     if missing:
         raise DataError(f"{path} lacks {', '.join(sorted(missing))}; delete {folder} and run dvc repro")
+    if unknown := arrays.keys() - {each.name for each in fields(Predictions)}:
+        raise DataError(f"{path} has unknown arrays {', '.join(sorted(unknown))}; delete {folder} and run dvc repro")
     return Evaluation(metrics=metrics, predictions=Predictions(**arrays))
 
 
