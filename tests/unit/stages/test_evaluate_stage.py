@@ -34,14 +34,22 @@ def test_words_are_joined_as_the_language_writes_them(language: str, between: st
     assert words.separator == between
 
 
+PARTS = ("dev", "test", "cost", "alone", "temperature", "thresholds")
+
+
 def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
     tmp_path: Path, pos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     view, given = tagged(tmp_path, pos, "en"), dict[str, Any]()
 
     def measured(folder: Path, *_: object) -> SimpleNamespace:
-        said = {name: f"{name} of {folder.name}" for name in ("dev", "test", "cost", "alone", "temperature")}
+        said = {name: f"{name} of {folder.name}" for name in PARTS}
         return SimpleNamespace(**said, plain=1, speed={}, decision="decoder")
+
+    def combined(said: list[str], part: Any, truth: Any, thresholds: Any = ()) -> list[str]:
+        if thresholds:
+            given["thresholds"] = thresholds
+        return said
 
     def evaluated(name: str, target: Any, **settings: Any) -> SimpleNamespace:
         given.update(settings, target=target)
@@ -49,7 +57,7 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
         return SimpleNamespace(metrics=SimpleNamespace(dev_score=score, test_score=score))
 
     monkeypatch.setattr(measure, "measure", measured)
-    monkeypatch.setattr(measure, "combine_seeds", lambda said, *_: said)
+    monkeypatch.setattr(measure, "combine_seeds", combined)
     monkeypatch.setattr(evaluate_system, "evaluate_system", evaluated)
     monkeypatch.setattr(results, "write_evaluation", lambda *_: None)
     monkeypatch.setattr(stage, "sha256", lambda _: "")
@@ -59,7 +67,7 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
     monkeypatch.setattr("sys.argv", ["evaluate", "mine", "validated", str(view.folder), "pruned", "out"])
     stage.main()
     assert given["seeds"] == [7, 2, 5]
-    passed = {"dev_output": "dev", "test_output": "test", "costs": "cost", "alone": "alone"}
+    passed = {"dev_output": "dev", "test_output": "test", "costs": "cost", "alone": "alone", "thresholds": "thresholds"}
     for key, name in {**passed, "temperatures": "temperature"}.items():
         assert given[key] == [f"{name} of seed-{seed}" for seed in (7, 2, 5)]
     assert given["target"].plain == 1, "the class that the model takes for plain"
