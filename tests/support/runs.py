@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from epigram.models.batches import Rows, TextBatches
 from epigram.models.registry import RECIPES
+from epigram.text.encoded_dataset import View
+from epigram.training import cross_validation
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.label_objective import label_objective
@@ -28,6 +31,20 @@ BATCHES = 4  # per epoch
 
 class KilledError(BaseException):
     """Raised in place of a kill of the process."""
+
+
+def die_at_fold(monkeypatch: pytest.MonkeyPatch, number: int) -> list[str]:
+    """Kill the next cross-validation when it loads the fold at place `number`; return the names of loaded folds."""
+    loaded, prepare = list[str](), cross_validation.prepare
+
+    def counted(recipe: Any, config: Any, part: View, *rest: Any) -> Any:
+        loaded.append(part.folder.name)
+        if len(loaded) == number + 1:
+            raise KilledError
+        return prepare(recipe, config, part, *rest)
+
+    monkeypatch.setattr(cross_validation, "prepare", counted)
+    return loaded
 
 
 class Fatal(TextBatches):

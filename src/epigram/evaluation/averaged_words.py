@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from epigram.evaluation.arrays import Floats, Ints, ratio
 from epigram.evaluation.temperature import decisive_rows, fit_temperature
 
-SMALLEST = 1e-7  # probability of which a logit is computed
+SMALLEST = 1e-7  # probability of which a logarithm is computed
 
 
 def weighted_mean(words: Floats, weights: Floats) -> Floats:

@@ -11,7 +11,7 @@ from epigram.evaluation.arrays import Floats
 from epigram.evaluation.decisions import nested_thresholds
 from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord, Member
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.label_probabilities import join
+from epigram.evaluation.label_probabilities import LabelProbabilities, join
 from epigram.evaluation.member_outputs import MemberOutputs, labels_words
 from epigram.evaluation.results import Evaluation
 from epigram.evaluation.scored_system import check_same_rows, truth_of
@@ -95,10 +95,10 @@ def _label_words(candidates: Sequence[Evaluation], seeds: Sequence[SeedEnsemble]
 
 def _thresholds(test: Split, seeds: Sequence[SeedEnsemble]) -> Floats | None:
     """Return the thresholds (K, N, C) of the rows of test, if it has folds and a text may have several labels."""
-    if test.folds is None or test.labels.ndim == 1:
-        return None
     known = join([seed.dev.texts for seed in seeds], axis=0)
-    return nested_thresholds("multi", test.labels, known, "threshold", test.folds)
+    if test.folds is None or isinstance(known, LabelProbabilities):
+        return None
+    return nested_thresholds(test.labels, known, "threshold", test.folds)
 
 
 def _output(seeds: Sequence[MemberOutputs], *, words: bool, thresholds: Floats | None = None) -> SystemOutput:

@@ -25,19 +25,15 @@ def seed_thresholds(task: Task, dev_labels: Ints, dev_probabilities: Probabiliti
     return np.stack([tuned_thresholds(dev_labels.astype(bool), seed) for seed in dev_probabilities])
 
 
-def nested_thresholds(
-    task: Task, labels: Ints, probabilities: Probabilities, decision: Decision, folds: Ints
-) -> Floats:
-    """Return the thresholds of each row, (K, N, C), tuned on the rows of the other folds; (K, 0) for single-label.
+def nested_thresholds(labels: Ints, probabilities: Floats, decision: Decision, folds: Ints) -> Floats:
+    """Return the thresholds of each row, (K, N, C), tuned on the rows of the other folds.
 
-    `labels` and `probabilities` are those of the cross-validation, and `folds` (N,) is the fold of each row.
+    `labels` (N, C) and `probabilities` (K, N, C) are those of the cross-validation; `folds` (N,) is the fold of a row.
     """
-    if isinstance(probabilities, LabelProbabilities) or task == "single":
-        return seed_thresholds(task, labels, probabilities, decision)
     found = np.empty(probabilities.shape)
     for fold in np.unique(folds):
         rows = folds != fold
-        tuned = seed_thresholds(task, labels[rows], probabilities[:, rows], decision)
+        tuned = seed_thresholds("multi", labels[rows], probabilities[:, rows], decision)
         found[:, ~rows] = tuned[:, None]
     return found
 

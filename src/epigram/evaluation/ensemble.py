@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, Ints
-from epigram.evaluation.averaged_words import at_temperature, fit_word_temperature, weighted_mean
+from epigram.evaluation.averaged_words import SMALLEST, at_temperature, fit_word_temperature, weighted_mean
 from epigram.evaluation.label_probabilities import LabelProbabilities, Probabilities
-from epigram.evaluation.likelihoods import CLIP, Likelihoods, likelihoods_of
+from epigram.evaluation.likelihoods import Likelihoods, likelihoods_of
 from epigram.evaluation.member_outputs import Gold, MemberOutputs, join_rows
 from epigram.evaluation.temperature import decisive_rows, fit_temperature, from_logits
 
@@ -118,5 +118,5 @@ def parts_of(labels: Ints, parts: int) -> Ints:
 
 def _log_mean(probabilities: Floats, weights: Floats, *, multi: bool) -> Floats:
     """Return the logits (N, C) of the weighted mean of probabilities (M, N, C)."""
-    mean = np.clip(np.tensordot(weights, probabilities.astype(float), 1), CLIP, 1 - CLIP)
+    mean = np.clip(np.tensordot(weights, probabilities.astype(float), 1), SMALLEST, 1 - SMALLEST)
     return np.asarray(np.log(mean) - np.log1p(-mean) if multi else np.log(mean))

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from epigram.evaluation.arrays import Floats, Ints
+from epigram.evaluation.averaged_words import SMALLEST
 from epigram.evaluation.label_probabilities import LabelProbabilities, Probabilities
 from epigram.evaluation.member_outputs import Gold, MemberOutputs
-
-CLIP = 1e-7  # smallest likelihood
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Likelihoods:
         """Return the log loss (M,) of the mean of members, added `counts` (M,) times, after adding each one again."""
         given = counts @ self.given + self.given
         mean = (counts @ self.values + self.values) / np.maximum(given, 1)
-        return np.asarray(-np.log(np.maximum(np.where(given > 0, mean, self.default), CLIP)).mean(1))
+        return np.asarray(-np.log(np.maximum(np.where(given > 0, mean, self.default), SMALLEST)).mean(1))
 
 
 def likelihoods_of(members: MemberOutputs, gold: Gold) -> Likelihoods | None:

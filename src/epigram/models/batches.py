@@ -170,12 +170,10 @@ class TextBatches:
         around = torch.cat([self.prefix, self.suffix]).cpu().numpy()
         used = np.zeros(max(int(ids.max()), self.pad_id, self.unk_id, *around, 0) + 1, dtype=bool)
         used[[*around, self.pad_id]] = True
-        starts, counts = self.starts.cpu().numpy(), self.counts.cpu().numpy()
-        used[self.unk_id] |= bool((starts == EMPTY).any())
+        used[self.unk_id] |= bool((self.starts == EMPTY).any())
         for first in range(0, len(self), BLOCK):
-            block = slice(first, first + BLOCK)
-            read = starts[block] != EMPTY
-            used[ids[ranges(starts[block][read], counts[block][read]).values]] = True
+            block = np.arange(first, min(first + BLOCK, len(self)))
+            used[ids[self.token_places(block).values]] = True
         return np.flatnonzero(used)
 
     def read_labels(self) -> NDArray[np.int64] | None:

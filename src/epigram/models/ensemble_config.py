@@ -1,4 +1,4 @@
-"""Validation of the settings of a saved ensemble."""
+"""Settings of a saved ensemble: those of its words, and the validation of all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encodings of the texts of several folds by one frozen encoder: a text that folds share is encoded once."""
+"""Encodings of texts; if one frozen encoder serves several folds, a text that they share is encoded once."""
 
 from __future__ import annotations
 

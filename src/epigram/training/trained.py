@@ -65,8 +65,8 @@ class Fold:
 class FoldResults:
     """What the folds chose together for the final fit, and the predictions for each held-out fold.
 
-    `nested` has an entry for each fold, if the options ask for it. `history` is that of the
-    fold whose plan was chosen, if the model is trained by gradient.
+    `nested` has an entry for each fold, if the options ask for it. `history` is that of the fold whose plan was chosen,
+    if the model is trained by gradient.
     """
 
     choice: Any

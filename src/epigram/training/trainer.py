@@ -270,14 +270,16 @@ class Trainer:
             return None
         state = capture(self.model, self.optimizer, self.schedule)
         best = {f"best.{name}": value for name, value in self.best.items()}
-        best |= {f"evaluated.{step}": value for step, value in self.evaluated.items()}
+        evaluated = {f"evaluated.{step}": value for step, value in self.evaluated.items()}
         objective = {f"objective.{name}": value for name, value in self.objective.state().items()}
         own = {
             "record": asdict(self.record),
             "place": asdict(self.position),
             "dropped": self.model.dropped[self.initial_drops :],
         }
-        return State({**state.tensors, **best, **objective, "running": self.running}, {**state.facts, **own})
+        return State(
+            {**state.tensors, **best, **evaluated, **objective, "running": self.running}, {**state.facts, **own}
+        )
 
     def _resume(self) -> None:
         """Resume from the latest checkpoint, if there is one."""

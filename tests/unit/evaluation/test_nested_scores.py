@@ -52,7 +52,7 @@ def test_each_fold_has_the_thresholds_of_the_others() -> None:
     draw = np.random.default_rng(0)
     labels = draw.integers(0, 2, (40, 3)).astype(np.uint8)
     known, folds = draw.random((2, 40, 3)), np.arange(40) % 2
-    found = nested_thresholds("multi", labels, known, "threshold", folds)
+    found = nested_thresholds(labels, known, "threshold", folds)
     for seed in range(2):
         for fold in range(2):
             other = folds != fold
@@ -88,7 +88,7 @@ def test_the_rows_of_test_are_labelled_by_their_own_thresholds_in_the_evaluation
 
 def test_a_decoder_has_the_same_thresholds_in_all_folds() -> None:
     labels, known = np.ones((4, 2), np.uint8), np.full((1, 4, 2), 0.4)
-    assert (nested_thresholds("multi", labels, known, "decoder", np.arange(4) % 2) == 0.5).all()
+    assert (nested_thresholds(labels, known, "decoder", np.arange(4) % 2) == 0.5).all()
 
 
 def test_the_system_of_each_fold_is_the_one_that_the_others_choose() -> None:

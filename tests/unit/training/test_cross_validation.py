@@ -12,14 +12,13 @@ import pytest
 from epigram.models.predict import Predicted
 from epigram.models.registry import RECIPES
 from epigram.text.encoded_dataset import View
-from epigram.training import cross_validation
 from epigram.training.config import TrainingConfig
 from epigram.training.cross_validation import cross_validate
 from epigram.training.fitters.frozen_classifier import PENALTIES, LogisticProblem, LogisticSettings
 from epigram.training.plan import Plan
 from tests.support.bad_input import Workshop
 from tests.support.certain import SYSTEMS, one_label, prepared
-from tests.support.runs import KilledError
+from tests.support.runs import KilledError, die_at_fold
 
 FOLDS = 3
 CONFIG = TrainingConfig(**SYSTEMS["textcnn"]["train"])
@@ -63,15 +62,7 @@ def validated(view: View, state: Path | None = None) -> Any:
 def test_a_finished_fold_is_not_trained_again(
     died: int, view: View, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, loaded, prepare = validated(view), list[str](), cross_validation.prepare
-
-    def counted(recipe: Any, config: Any, part: View, *rest: Any) -> Any:
-        loaded.append(part.folder.name)
-        if len(loaded) == died + 1:
-            raise KilledError
-        return prepare(recipe, config, part, *rest)
-
-    monkeypatch.setattr(cross_validation, "prepare", counted)
+    whole, loaded = validated(view), die_at_fold(monkeypatch, died)
     with pytest.raises(KilledError):
         validated(view, tmp_path / "seed-0")
     again = validated(view, tmp_path / "seed-0")

@@ -18,7 +18,6 @@ from epigram.models.predict import Predicted
 from epigram.models.registry import RECIPES
 from epigram.nn.layers.ngrams import max_n
 from epigram.text.encoded_dataset import View
-from epigram.training import cross_validation
 from epigram.training.config import TrainingConfig
 from epigram.training.cross_validation import CrossValidation, cross_validate
 from epigram.training.fitters import classifier, linear_svm
@@ -31,7 +30,7 @@ from epigram.training.trained import FitOptions, Fold, NestedFold, others, pool
 from epigram.training.tuning import tune_nested
 from tests.support.bad_input import Workshop
 from tests.support.certain import SYSTEMS, one_label, prepared
-from tests.support.runs import KilledError
+from tests.support.runs import KilledError, die_at_fold
 from tests.support.small_systems import build, recipe_of
 from tests.support.svm_texts import svm_of, texts
 
@@ -187,15 +186,7 @@ def test_early_stopping_does_not_choose_by_the_fold_that_is_scored(view: View) -
 def test_a_killed_training_keeps_the_logits_of_its_evaluations(
     view: View, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, prepare, loaded = validated(view), cross_validation.prepare, list[str]()
-
-    def killed(recipe: Any, config: Any, part: View, *rest: Any) -> Any:
-        loaded.append(part.folder.name)
-        if len(loaded) == 2:
-            raise KilledError
-        return prepare(recipe, config, part, *rest)
-
-    monkeypatch.setattr(cross_validation, "prepare", killed)
+    whole, loaded = validated(view), die_at_fold(monkeypatch, 1)
     with pytest.raises(KilledError):
         validated(view, tmp_path / "seed-0")
     again = validated(view, tmp_path / "seed-0")
