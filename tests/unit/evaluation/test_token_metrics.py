@@ -260,3 +260,10 @@ def test_a_system_without_tokens_keeps_gold_alone(tmp_path):
     assert back.predictions.test_word_predictions is None
     assert len(back.predictions.test_word_labels) == 300
     assert json.loads((tmp_path / "demo" / "metrics.json").read_text())["tokens"] is None
+
+
+def test_tokens_of_a_row_without_gold_labels_say_nothing_of_the_next_row() -> None:
+    """The first row has no words of the corpus, but its token is read; the word of the second row is not read."""
+    read = Ragged.from_lengths(np.array([[0.2, 0.8]], np.float32), np.array([1, 0]))
+    numbers = Ragged.from_lengths(np.array([0, 0]), np.array([1, 1]))
+    assert word_probabilities(read, numbers, np.array([0, 1])).tolist() == [[0.0, 0.0]]
