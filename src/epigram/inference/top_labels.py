@@ -13,6 +13,7 @@ from epigram.evaluation.label_probabilities import LabelProbabilities
 from epigram.models.batches import TextBatches
 from epigram.models.precision import Precision
 from epigram.models.predict import Predicted, predict_batches
+from epigram.nn.layers.types import Prediction
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,15 @@ def predict_top(model: nn.Module, texts: TextBatches, *, precision: Precision = 
     The logits of all labels are in memory for one batch at a time.
     """
     rows, known, parts = [], [], []
-    for batch, prediction in predict_batches(model, texts, precision=precision):
+
+    def keep(batch: NDArray[np.int64], prediction: Prediction) -> None:
         rows.append(batch)
         logits = prediction.logits.float().cpu().numpy()
         known.append(LabelProbabilities.of(Predicted(logits, None).probabilities[None]))
         if prediction.parts is not None:
             parts.append(prediction.parts.float().cpu().numpy().argmax(-1))
+
+    predict_batches(model, texts, keep, precision=precision)
     place = np.argsort(np.concatenate(rows))
     return TopPredicted(
         LabelProbabilities.concatenate(known, axis=1).rows(place),

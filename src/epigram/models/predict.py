@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -157,7 +157,8 @@ def score_name(scored: ScoredLabels, *, multi: bool) -> str:
 def predict(model: nn.Module, texts: TextBatches, *, precision: Precision = "auto") -> Predicted:
     """Run `model` over `texts`, longest first, and return the predictions in the order of the texts."""
     rows, logits, parts, tokens = [], [], [], []
-    for batch, prediction in predict_batches(model, texts, precision=precision):
+
+    def keep(batch: NDArray[np.int64], prediction: Prediction) -> None:
         rows.append(batch)
         logits.append(prediction.logits.float().cpu().numpy())
         if prediction.parts is not None:
@@ -165,6 +166,8 @@ def predict(model: nn.Module, texts: TextBatches, *, precision: Precision = "aut
         if prediction.tokens is not None:
             own = prediction.tokens[texts.own_tokens(batch, prediction.tokens.shape)]
             tokens.append(own.float().softmax(-1).cpu().numpy())
+
+    predict_batches(model, texts, keep, precision=precision)
     order, counts = np.concatenate(rows), texts.counts.cpu().numpy()
     return Predicted(
         _restore_order(logits, order, 0),
@@ -177,14 +180,21 @@ def predict(model: nn.Module, texts: TextBatches, *, precision: Precision = "aut
 
 @torch.inference_mode()
 def predict_batches(
-    model: nn.Module, texts: TextBatches, *, precision: Precision = "auto"
-) -> Iterator[tuple[NDArray[np.int64], Prediction]]:
-    """Run `model` over `texts`, longest first, and yield the numbers of the texts of each batch and its predictions."""
+    model: nn.Module,
+    texts: TextBatches,
+    keep: Callable[[NDArray[np.int64], Prediction], None],
+    *,
+    precision: Precision = "auto",
+) -> None:
+    """Run `model` over `texts`, longest first; `keep` gets the numbers of the texts of each batch and its predictions.
+
+    This is not a generator, because the end of its inference mode at a yield would also end autocast.
+    """
     if model.training:
         model.eval()
     with matmul_precision(precision, texts.device):  # around all batches, so that weights are converted once
         for batch in texts.in_order(*batch_limits(texts)):
-            yield batch, model(texts.gather(batch))
+            keep(batch, model(texts.gather(batch)))
 
 
 def gold_labels(texts: TextBatches) -> NDArray[np.integer]:

@@ -1,14 +1,19 @@
-"""Tests of the size of the batches of a prediction."""
+"""Tests of the batches of a prediction: their size and their precision."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from epigram.core.ragged import Ragged
+from epigram.inference.top_labels import predict_top
 from epigram.models.batches import TextBatches
-from epigram.models.predict import batch_limits
+from epigram.models.predict import batch_limits, predict
+from epigram.nn.layers.types import Prediction, Tokens
 
 
 def texts(count: int) -> TextBatches:
@@ -33,3 +38,27 @@ def test_a_gpu_reads_large_batches() -> None:
     few = texts(5)
     few.device = torch.device("cuda")
     assert batch_limits(few) == (256, 32_768)
+
+
+class Recorder(nn.Module):
+    """Model that notes for each batch the precision of its products and whether gradients are recorded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = list[tuple[torch.dtype, bool]]()
+
+    def forward(self, tokens: Tokens) -> Prediction:
+        """Return the logits (B, 2) of a product."""
+        product = torch.zeros(len(tokens.ids), 3) @ torch.zeros(3, 2)
+        self.seen.append((product.dtype, torch.is_inference(product)))
+        return Prediction(product, None)
+
+
+@pytest.mark.parametrize("run", [predict, predict_top])
+@pytest.mark.parametrize(("precision", "dtype"), [("bf16", torch.bfloat16), ("fp32", torch.float32)])
+def test_every_batch_has_the_same_precision(run: Any, precision: Any, dtype: torch.dtype) -> None:
+    model = Recorder()
+    run(model, texts(200), precision=precision)
+    assert model.seen == [(dtype, True)] * 8
+    assert not torch.is_autocast_enabled("cpu")
+    assert not torch.is_inference_mode_enabled()
