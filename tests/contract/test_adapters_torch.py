@@ -66,6 +66,21 @@ def test_operations_are_counted_without_the_private_mode_too(hidden: bool, monke
     assert torch_adapter.count_flops(lambda: layer(x), {}) == {torch.ops.aten.mm: LINEAR}
 
 
+def test_pytorch_has_the_kernel_of_the_gradient_of_a_softmax() -> None:
+    found = hasattr(torch.ops.aten, torch_adapter.SOFTMAX_GRADIENT)
+    assert found, NEEDS.format(torch_adapter.SOFTMAX_GRADIENT, "fast correlation attention")
+
+
+@pytest.mark.parametrize("name", [torch_adapter.SOFTMAX_GRADIENT, "no such kernel"])
+def test_the_gradient_of_a_softmax_is_that_of_its_scores(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_adapter, "SOFTMAX_GRADIENT", name)
+    scores = torch.tensor([[0.0, 1.0, 3.0], [2.0, -1.0, 0.5]], dtype=torch.float64, requires_grad=True)
+    gradient = torch.tensor([[1.0, -2.0, 0.5], [0.0, 3.0, 1.0]], dtype=torch.float64)
+    weights = scores.softmax(-1)
+    weights.backward(gradient)
+    torch.testing.assert_close(torch_adapter.softmax_gradient(gradient, weights.detach()), scores.grad)
+
+
 @pytest.mark.parametrize("missing", ["_linear_pointwise", "_reorder_linear_weight"])
 def test_a_layer_stays_as_it_is_without_the_products_of_onednn(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     names = {"_linear_pointwise", "_reorder_linear_weight"} - {missing}

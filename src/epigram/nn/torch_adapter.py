@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # parameters of glibc's mallopt
+SOFTMAX_GRADIENT = "_softmax_backward_data"  # operator
 CPU_ATTENTION = "_scaled_dot_product_flash_attention_for_cpu"  # operator; PyTorch's FLOP counter does not know it
 
 
@@ -97,6 +98,18 @@ def restore_forward(module: nn.Module) -> None:
 
 
 @cache
+def softmax_gradient(gradient: Tensor, weights: Tensor) -> Tensor:
+    """Return the gradient of the scores, from that of their softmax over the last dimension and from the softmax.
+
+    PyTorch's own kernel for it, if there is one, reads both once.
+    """
+    kernel = getattr(torch.ops.aten, SOFTMAX_GRADIENT, None)
+    if kernel is None:
+        return (gradient - (gradient * weights).sum(-1, keepdim=True)) * weights
+    found: Tensor = kernel(gradient, weights, -1, weights.dtype)
+    return found
+
+
 def keep_freed_memory() -> None:
     """Let the C library keep freed tensor memory for the next step, because new pages are slow.
 

@@ -18,12 +18,16 @@ def captured() -> Iterator[list[Array]]:
     masks: list[Array] = []
     generator = torch.Generator().manual_seed(1)
 
-    def drop(x: Tensor, rate: float) -> Tensor:
+    def keep_factors(x: Tensor, rate: float) -> Tensor:
         kept = (torch.rand(x.shape, generator=generator) >= rate).to(x.dtype) / (1 - rate)
-        masks.append(kept.double().numpy())
-        return x * kept
+        mask = kept.double().numpy()
+        masks.append(mask if mask.ndim == 4 else mask[:, None])  # correlation attention has one head
+        return kept
 
-    with patch("epigram.nn.layers.attention.drop", drop):
+    with (
+        patch("epigram.nn.layers.attention.drop", lambda x, rate: x * keep_factors(x, rate)),
+        patch("epigram.nn.layers.correlation_mix.keep_factors", keep_factors),
+    ):
         yield masks
 
 

@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from epigram.nn.layers.dropout import drop
 from epigram.nn.layers.head_to_head import HeadToHead
-from epigram.nn.layers.masking import key_mask
+from epigram.nn.layers.masking import additive, key_mask
 from epigram.nn.layers.pos_weighting import Placement, weigh
 
 
@@ -56,9 +56,8 @@ class DotProductAttention(nn.Module):
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, valid: Tensor, weight: Tensor | None) -> Tensor:
         """Return the context (B, H, L, d) before HTH rescales it."""
-        scale = 1 / math.sqrt(q.shape[-1])
-        if self.head_to_head is not None:
-            q = self.head_to_head.query(q, k, valid, scale)
+        plain = 1 / math.sqrt(q.shape[-1])
+        scale = plain if self.head_to_head is None else self.head_to_head.scale(q, k, valid, plain)
         mask = key_mask(valid)
         if weight is not None:
             k, v, mask = weigh(k, v, mask, weight, self.placement)
@@ -71,11 +70,16 @@ def one_hot_values(key: Tensor) -> Tensor:
 
 
 def dot_product_attention(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, scale: float, dropout: float
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, scale: float | Tensor, dropout: float
 ) -> Tensor:
-    """Return softmax(scale · q kᵀ) v (B, H, L, d), with `dropout` on the attention weights."""
+    """Return softmax(scale · q kᵀ) v (B, H, L, d), with `dropout` on the attention weights.
+
+    `scale` is a number, or one for each head (B, H, 1, 1).
+    """
     if is_unfused(q, dropout):
         return unfused_attention(q, k, v, mask, scale=scale, dropout=dropout)[0]
+    if isinstance(scale, Tensor):
+        q, scale = q * scale, 1.0
     return scaled_dot_product_attention(q, k, v, mask, dropout_p=dropout, scale=scale)
 
 
@@ -89,7 +93,7 @@ def is_unfused(x: Tensor, dropout: float) -> bool:
 
 
 def unfused_attention(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, scale: float, dropout: float
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, scale: float | Tensor, dropout: float
 ) -> tuple[Tensor, Tensor]:
     """Return the context (B, H, L, d) and the attention weights softmax(scale · q kᵀ) (B, H, L, L).
 
@@ -103,9 +107,7 @@ def attention_from_scores(scores: Tensor, v: Tensor, mask: Tensor | None, dropou
 
     `mask` is boolean, True for keys that may be attended, or floating point and added to the scores.
     """
-    if mask is not None and mask.dtype == torch.bool:
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)  # −∞ gives NaN if no key is valid
-    elif mask is not None:
-        scores = scores + mask
+    if mask is not None:
+        scores = scores + additive(mask, scores.dtype)
     weights = scores.softmax(-1)
     return drop(weights, dropout) @ v, weights

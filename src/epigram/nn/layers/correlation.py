@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm
 
-from epigram.nn.layers.attention import attention_from_scores, dot_product_attention, is_unfused, one_hot_values
-from epigram.nn.layers.masking import key_mask
+from epigram.nn.layers.attention import dot_product_attention, is_unfused, one_hot_values
+from epigram.nn.layers.correlation_mix import Mix, mix
+from epigram.nn.layers.masking import additive, key_mask
 from epigram.nn.layers.pos_weighting import Placement, weigh
 
 
@@ -79,12 +80,11 @@ class CorrelationAttention(Correlation):
 
     def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None = None) -> Tensor:
         """Attend from every token of `x` (B, L, D) to the `valid` tokens (B, L), weighted by `weight` (B, L)."""
-        value = self.value(x).unsqueeze(1)  # (B, 1, L, D)
+        value = self.value(x)
         unit = standardize(x, valid).to(value.dtype)  # under autocast, cast once for all products
         dropout = self.dropout if self.training else 0.0
-        # if the L×L matrix is built anyway and L ≤ D, its row norms come from the matrix itself
-        mix = self._unfused if is_unfused(x, dropout) and x.shape[1] <= x.shape[2] else self._fused
-        out: Tensor = self.out(mix(unit, value, key_mask(valid), weight, dropout).squeeze(1))
+        attend = self._unfused if is_unfused(x, dropout) else self._fused
+        out: Tensor = self.out(attend(unit, value.unsqueeze(1), key_mask(valid), weight, dropout).squeeze(1))
         return out
 
     def attention_weights(self, x: Tensor, valid: Tensor, weight: Tensor | None = None) -> Tensor:
@@ -99,9 +99,10 @@ class CorrelationAttention(Correlation):
         return dot_product_attention(q, k, v, mask, scale=1.0, dropout=dropout)  # Eq. 1
 
     def _unfused(self, unit: Tensor, v: Tensor, mask: Tensor | None, weight: Tensor | None, dropout: float) -> Tensor:
-        k = torch.bmm(unit, unit.transpose(1, 2)).unsqueeze(1)  # ρ (B, 1, L, L); for `weigh`, its rows are the keys
-        norms = k.norm(dim=-1, keepdim=True).clamp(min=1e-6) if self.row_norm else 1.0  # (B, 1, L, 1)
-        scale = 1 / (self.temperature * norms)  # per row of C, Eq. 2
+        column = None
         if weight is not None:
-            k, v, mask = weigh(k, v, mask, weight, self.placement)  # Eq. 5
-        return attention_from_scores(k.transpose(2, 3) * scale, v, mask, dropout)[0]  # Eq. 1
+            inside, v, mask = weigh(unit.new_ones(()), v, mask, weight, self.placement)  # Eq. 5
+            column = inside.squeeze(1).transpose(1, 2) if self.placement == "inside" else None
+        floor = None if mask is None else additive(mask, unit.dtype).squeeze(1)
+        settings = Mix(floor, column, self.row_norm, dropout)
+        return mix(unit, v.squeeze(1), self.temperature, settings).unsqueeze(1)

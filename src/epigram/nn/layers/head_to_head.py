@@ -19,7 +19,8 @@ def token_mean(x: Tensor, valid: Tensor | None) -> Tensor:
     if valid is None:
         return x.mean(2)
     share = valid.to(x.dtype) / valid.sum(1, keepdim=True).clamp(min=1)  # (B, L)
-    return torch.einsum("bl,bhld->bhd", share, x)
+    tokens = x.transpose(1, 2).flatten(2)  # (B, L, H·d), without a copy of what a projection returned
+    return torch.bmm(share.unsqueeze(1), tokens).view(len(x), x.shape[1], -1)
 
 
 class HeadToHead(nn.Module):
@@ -28,7 +29,7 @@ class HeadToHead(nn.Module):
     `site` says what is averaged and scaled: the `scores` U = QKᵀ/√d or the `context` softmax(U) V. With `gate`
     `paper` the factor is M̃. With `residual` it is 1 + s·M̃, where s is trained and starts at 0, so that a pretrained
     attention starts unchanged. For `scores`, no L×L matrix is built. The result is still exact: the mean of dot
-    products is the dot product of the means, and scaling a head's U is equivalent to scaling its q.
+    products is the dot product of the means, and a head's factor is part of the scale of its scores.
     Raises ValueError if there are fewer than two heads.
     """
 
@@ -51,13 +52,16 @@ class HeadToHead(nn.Module):
         weights: Tensor = self.dropout((z @ m.unsqueeze(2)).squeeze(2))  # M̃ Eq. 5
         return weights if self.strength is None else 1 + self.strength * weights
 
-    def query(self, q: Tensor, k: Tensor, valid: Tensor | None, scale: float) -> Tensor:
-        """Return `q` (B, H, L, d) multiplied by the factor of each head, or `q` itself if `site` is `context`."""
+    def scale(self, q: Tensor, k: Tensor, valid: Tensor | None, scale: float) -> float | Tensor:
+        """Return `scale` multiplied by the factor of each head, (B, H, 1, 1), or itself if `site` is `context`.
+
+        `q` and `k` (B, H, L, d) are the queries and keys.
+        """
         if self.site != "scores":
-            return q
+            return scale
         m = (token_mean(q, valid) * token_mean(k, valid)).sum(-1) * scale  # Eq. 1
-        rescaled: Tensor = q * self(m)[:, :, None, None].to(q.dtype)  # Eq. 6
-        return rescaled
+        factors: Tensor = scale * self(m)[:, :, None, None].to(q.dtype)  # Eq. 6
+        return factors
 
     def context(self, y: Tensor, valid: Tensor | None) -> Tensor:
         """Return `y` (B, H, L, d) multiplied by the factor of each head, or `y` itself if `site` is `scores`."""

@@ -32,7 +32,7 @@ def fuse(states: Sequence[Tensor], a: float = PAPER_A, b: float = PAPER_B) -> Te
     weights = hook_weights(len(blocks), a, b).tolist()
     total: Tensor = blocks[0] * weights[0]
     for weight, block in zip(weights[1:], blocks[1:], strict=True):
-        total = total + weight * block
+        total = torch.add(total, block, alpha=weight)
     return total
 
 

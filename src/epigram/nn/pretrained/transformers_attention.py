@@ -123,17 +123,16 @@ def attend(
     if module.correlation is not None:
         query, key, value = _correlated(module.correlation, query, value, valid)
         scaling = 1.0
-    if part is not None:
-        query = part.query(query, key, valid, scaling)
+    scale = scaling if part is None else part.scale(query, key, valid, scaling)
     if token_weight is not None:
         placement: Any = module.placement
         key, value, attention_mask = weigh(key, value, attention_mask, token_weight, placement)
     if output_attentions:
-        y, weights = unfused_attention(query, key, value, attention_mask, scale=scaling, dropout=dropout)
+        y, weights = unfused_attention(query, key, value, attention_mask, scale=scale, dropout=dropout)
         if token_weight is not None and module.placement == "after":
             weights = weights * token_weight[:, None, None, :]
     else:
-        y, weights = dot_product_attention(query, key, value, attention_mask, scale=scaling, dropout=dropout), None
+        y, weights = dot_product_attention(query, key, value, attention_mask, scale=scale, dropout=dropout), None
     if part is not None:
         y = part.context(y, valid)
     return y.transpose(1, 2).contiguous(), weights
