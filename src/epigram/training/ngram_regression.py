@@ -17,7 +17,7 @@ from epigram.models.predict import Predicted, gold_labels
 from epigram.nn.heads.linear_ngrams import LinearNgramsHead
 from epigram.training.known_encodings import Encodings, Floats
 from epigram.training.label_prior import is_worth, prior_weights
-from epigram.training.row_space import from_row_space, in_row_space
+from epigram.training.row_space import deviations, from_row_space, in_row_space
 from epigram.training.svm import SvmOptions, fit_scale, fit_svms, scaled
 from epigram.training.trained import FitOptions, pool
 
@@ -55,8 +55,7 @@ class NgramProblem:
     ) -> None:
         head, (x, held_out, names) = model.head, encodings
         assert isinstance(head, LinearNgramsHead)
-        self.mean, self.spread = x.mean(0), x.std(0) * np.sqrt(x.shape[1])
-        self.spread[self.spread == 0.0] = 1.0  # a constant feature
+        self.mean, self.spread = x.mean(0), deviations(x) * np.sqrt(x.shape[1])
         self.known = set_idf(head, train)
         self.classes, self.multi, self.options = head.out.out_features, model.multi, options
         self.train = self._features(head, train, x)

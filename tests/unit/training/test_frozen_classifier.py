@@ -157,6 +157,14 @@ def test_a_constant_encoding_is_no_division_by_zero() -> None:
     assert logits(layer, [[-1.0, 7.0], [1.0, 7.0]]).argmax(1).tolist() == [0, 1]
 
 
+def test_rounding_errors_of_a_constant_encoding_get_no_weight() -> None:
+    tiny = 1e-30
+    x = [[-1.0, tiny], [1.0, 3 * tiny], [-1.0, 2 * tiny], [1.0, 4 * tiny]]
+    layer = fitted(x, [0, 1, 0, 1], (x, [0, 1, 0, 1]))
+    weight = layer.weight.detach().abs()
+    assert weight[:, 1].max() < 1e-6 * weight[:, 0].min()
+
+
 def test_each_of_several_labels_has_its_own_regression() -> None:
     x = [[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]]
     labels = [[0, 0, 1, 0], [0, 1, 1, 0], [1, 0, 1, 0], [1, 1, 1, 0]]  # the third of all texts, the fourth of none

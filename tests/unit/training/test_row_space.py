@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from epigram.training.row_space import from_row_space, in_row_space
+from epigram.training.row_space import deviations, from_row_space, in_row_space
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(12, 40))
@@ -41,3 +41,9 @@ def test_as_many_texts_as_features_are_left_as_they_are(count: int) -> None:
     assert coordinates is x
     assert basis is None
     assert from_row_space(x.T, basis) is not None
+
+
+def test_a_feature_that_is_constant_up_to_rounding_has_the_deviation_one() -> None:
+    x = np.array([[1.0, 5.0, 1e-30, 0.0], [3.0, 5.0, 3e-30, 2e-5]])
+    assert deviations(x).tolist() == [1.0, 1.0, 1.0, 1e-5]
+    assert deviations(np.full((3, 2), 7.0)).tolist() == [1.0, 1.0]

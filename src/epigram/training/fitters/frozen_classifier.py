@@ -21,7 +21,7 @@ from epigram.training.config import ClassWeight
 from epigram.training.known_encodings import Encodings, Floats, KnownEncodings
 from epigram.training.label_prior import is_worth, prior_weights
 from epigram.training.ngram_regression import NgramProblem
-from epigram.training.row_space import from_row_space, in_row_space
+from epigram.training.row_space import deviations, from_row_space, in_row_space
 from epigram.training.trained import FitOptions, Fold, FoldResults, NestedFold, Trained, closed_form, others, pool
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)  # C of scikit-learn: the inverse of the penalty's weight
@@ -114,8 +114,7 @@ class LogisticProblem:
         class_weight: ClassWeight,
     ) -> None:
         x, held_out, names = encodings
-        self.mean, self.scale = x.mean(0), x.std(0)
-        self.scale[self.scale == 0.0] = 1.0  # a constant feature
+        self.mean, self.scale = x.mean(0), deviations(x)
         self.x, self.basis = in_row_space((x - self.mean) / self.scale)
         self.y = gold_labels(train)
         self.classes, self.class_weight = cast(LinearHead, model.head).out.out_features, class_weight
