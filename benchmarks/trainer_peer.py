@@ -37,14 +37,13 @@ def examples(view: View, part: Split) -> list[dict[str, Any]]:
 
 
 def trainer(view: View, model: Any, rows: list[dict[str, Any]], how: Settings, folder: Path, **more: Any) -> Any:
-    """Return a Trainer for one epoch on `rows`; `more` are further TrainingArguments."""
+    """Return a Trainer on `rows`, for one epoch if not set; `more` are further TrainingArguments."""
     import transformers
     from transformers import AutoTokenizer, DataCollatorWithPadding, TrainingArguments
 
     grouped: dict[str, Any] = {"train_sampling_strategy": "group_by_length"} if how.grouped else {}
     arguments = TrainingArguments(
         output_dir=str(folder / "trainer"),
-        num_train_epochs=1,
         bf16=how.bf16,
         use_cpu=True,
         dataloader_num_workers=how.workers,
@@ -53,7 +52,7 @@ def trainer(view: View, model: Any, rows: list[dict[str, Any]], how: Settings, f
         report_to="none",
         disable_tqdm=True,
         **grouped,
-        **more,
+        **{"num_train_epochs": 1, **more},
     )
     made = transformers.Trainer(
         model=model,

@@ -45,6 +45,7 @@ OTHERS: dict[str, list[Any]] = {  # where the type does not give a value that ma
     "weight_decay": [0.9],
     "precision": ["bf16"],
     "token_supervision": [0.5],
+    "layer_decay": [0.5],
     "beta2": [0.5],
     "threads": [],  # below
 }

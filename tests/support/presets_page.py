@@ -19,6 +19,8 @@ TECHNICAL = {
     *(
         "train.max_tokens",
         "train.min_steps",
+        "train.layer_decay",
+        "train.fitted_head",
         "train.class_weight",
         "train.label_smoothing",
         "train.focal_gamma",

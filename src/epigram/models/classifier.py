@@ -60,7 +60,8 @@ class ContrastiveClassifierConfig(FrozenClassifierConfig):
     kind: ClassVar[str] = "contrastive_classifier"
     by_gradient: ClassVar[bool] = True
     train_settings: ClassVar[tuple[str, ...]] = (
-        *("epochs", "min_steps", "batch_size", "max_tokens", "max_length", "learning_rate", "optimizer", "beta2"),
+        *("epochs", "min_steps", "batch_size", "max_tokens", "max_length", "learning_rate", "layer_decay"),
+        *("optimizer", "beta2"),
         *("epsilon", "weight_decay", "schedule", "warmup", "warmup_steps", "clip", "class_weight", "rollbacks"),
         *("precision", "threads"),
     )

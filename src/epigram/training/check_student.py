@@ -28,7 +28,7 @@ def check_student(
         raise ParameterError(f"params.yaml: {path} learns from texts without labels; set {where} to a file of texts")
     recipe = recipe_of(name, student, train, checkpoint=context.checkpoint)
     _check_kind(path, recipe)
-    if own := [key for key in LOSS_SETTINGS if key in student.train]:
+    if own := [key for key in (*LOSS_SETTINGS, "fitted_head") if key in student.train]:
         raise ParameterError(
             f"params.yaml: {path}.train.{own[0]} has no effect, because a student learns from probabilities; remove it"
         )

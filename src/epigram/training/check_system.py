@@ -17,6 +17,7 @@ from epigram.models.registry import recipe_of
 from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec
 from epigram.training.config import TrainingConfig, configure
+from epigram.training.fitted_head import not_fitted
 
 VOCABULARY, LENGTH, WORD, MASK = 16, 16, 5, 4  # sizes and token ids of placeholders
 
@@ -103,6 +104,8 @@ def unused_settings(recipe: Recipe, config: TrainingConfig, context: DataSpec, m
     encoder, head = parse_part(ENCODERS, recipe.encoder, ""), parse_part(HEADS, recipe.head, "")
     if recipe.by_gradient:
         found = _unused_in_training(config, context, head) | found
+        if not len(model.encoder.blocks):
+            found["train.layer_decay"] = f"the encoder {encoder.kind} has no layers with rates of their own"
     if hasattr(encoder, "unused"):
         found |= {f"encoder.{name}": reason for name, reason in encoder.unused(context).items()}
     if hasattr(head, "unused"):
@@ -123,6 +126,8 @@ def _unused_by_kind(recipe: Recipe, config: TrainingConfig) -> dict[str, str]:
 
 def _unused_in_training(config: TrainingConfig, context: DataSpec, head: Any) -> dict[str, str]:
     found = {f"train.{name}": reason for name, reason in config.unused().items()}
+    if reason := not_fitted(head):
+        found["train.fitted_head"] = reason
     if not context.token_labels:
         found["train.token_supervision"] = "the data have no token labels"
     elif not getattr(head, "learns_tokens", False):

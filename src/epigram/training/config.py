@@ -29,6 +29,8 @@ class TrainingConfig(Strict):
     max_tokens: Positive = 16_384  # per batch, padding included
     max_length: Positive = 128  # tokens per text, prompt and special tokens included
     learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3
+    layer_decay: Annotated[float, Range(gt=0.0, le=1.0)] = 1.0  # of the rate, from each layer to the one below it
+    fitted_head: bool = False  # start the linear head from a logistic regression (fitted_head.py)
     optimizer: Annotated[str, OneOf(optimizers.KINDS)] = "adamw"
     beta2: OpenShare = 0.999  # of adam and adamw
     epsilon: Annotated[float, Range(gt=0.0)] = 1e-8  # of the optimizer

@@ -12,18 +12,36 @@ from epigram.training import optimizers
 from epigram.training.config import TrainingConfig
 
 
-def parameter_groups(model: nn.Module, decay: float) -> optimizers.ParameterGroups:
-    """Return two parameter groups: weights, with weight decay, and biases and norms, without."""
-    trained = [p for p in model.parameters() if p.requires_grad]
+def parameter_groups(model: nn.Module, config: TrainingConfig, rate: float) -> optimizers.ParameterGroups:
+    """Return groups of parameters: weights, with weight decay, and biases and norms, without, by learning rate."""
+    factors, groups = layer_factors(model, config.layer_decay), dict[tuple[float, bool], list[nn.Parameter]]()
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            groups.setdefault((factors.get(parameter, 1.0), parameter.dim() > 1), []).append(parameter)
     return [
-        {"params": [p for p in trained if p.dim() > 1], "weight_decay": decay},
-        {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
+        {"params": groups[key], "lr": rate * key[0], "weight_decay": config.weight_decay if key[1] else 0.0}
+        for key in sorted(groups, reverse=True)
     ]
+
+
+def layer_factors(model: nn.Module, decay: float) -> dict[nn.Parameter, float]:
+    """Return the factor of the learning rate of each parameter of an encoder with layers (Howard and Ruder, 2018).
+
+    It is 1 in the last layer, `decay` in the one below it, and so on down to the embeddings, which are below the first.
+    """
+    encoder = getattr(model, "encoder", None)
+    if decay == 1.0 or encoder is None:
+        return {}
+    blocks = list(encoder.blocks)
+    found = dict.fromkeys(encoder.parameters(), decay ** len(blocks))
+    for below, block in enumerate(reversed(blocks)):
+        found.update(dict.fromkeys(block.parameters(), decay**below))
+    return found
 
 
 def build_optimizer(model: nn.Module, config: TrainingConfig, rate: float) -> torch.optim.Optimizer:
     """Return the optimizer that `config` names, with the learning rate `rate`."""
-    groups = parameter_groups(model, config.weight_decay)
+    groups = parameter_groups(model, config, rate)
     return optimizers.KINDS[config.optimizer](groups, config, rate)
 
 

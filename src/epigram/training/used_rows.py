@@ -57,7 +57,8 @@ class UsedRows:
 
     def decay_others(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         """Apply the weight decay of a step of `optimizer` to the rows that are not trained; a hook after the step."""
-        weights = optimizer.param_groups[0]
+        own = self.table.weight
+        weights = next(group for group in optimizer.param_groups if any(each is own for each in group["params"]))
         self.decay.mul_(1 - weights["lr"] * weights["weight_decay"])
 
     @torch.no_grad()

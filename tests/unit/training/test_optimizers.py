@@ -10,6 +10,10 @@ import torch
 
 from epigram.core.config_types import validate_as
 from epigram.core.errors import ParameterError
+from epigram.models.classifier import Classifier
+from epigram.nn.encoders.transformer import TransformerConfig
+from epigram.nn.heads.linear import LinearConfig
+from epigram.nn.layers.types import DataSpec
 from epigram.training import optimizers
 from epigram.training.config import TrainingConfig
 from epigram.training.optimization import build_optimizer, build_schedule
@@ -40,6 +44,19 @@ def test_warm_up_is_a_share_of_the_steps_up_to_a_number_of_them(steps: int, peak
 def test_adam_takes_its_moments_from_the_settings() -> None:
     chosen = build_optimizer(torch.nn.Linear(2, 2), TrainingConfig(optimizer="adam", beta2=0.98, epsilon=1e-9), 1e-3)
     assert (chosen.defaults["betas"], chosen.defaults["eps"]) == ((0.9, 0.98), 1e-9)
+
+
+def test_each_layer_has_the_rate_of_the_one_above_it_times_the_decay() -> None:
+    context = DataSpec(vocabulary=9, classes=2, max_length=8)
+    encoder = TransformerConfig(width=4, heads=1, hidden=4, depth=3).build(context)
+    model = Classifier(encoder, LinearConfig().build(context, encoder))
+    chosen = build_optimizer(model, TrainingConfig(layer_decay=0.5, weight_decay=0.1), 0.8)
+    found = {id(p): (group["lr"], group["weight_decay"]) for group in chosen.param_groups for p in group["params"]}
+    assert {id(p) for p in model.parameters()} == set(found)
+    wanted = {"head.out": 0.8, "encoder.blocks.2": 0.8, "encoder.blocks.1": 0.4, "encoder.blocks.0": 0.2}
+    for name, parameter in model.named_parameters():
+        rate = next((value for key, value in wanted.items() if name.startswith(key)), 0.1)
+        assert found[id(parameter)] == (pytest.approx(rate), 0.1 if parameter.dim() > 1 else 0.0), name
 
 
 @pytest.fixture

@@ -173,6 +173,14 @@ def check_equal(one: Trainer, other: Trainer) -> None:
     assert not torch.allclose(table_of(one.model)[NEW[0] : NEW[1]], table_of(model_of())[NEW[0] : NEW[1]])
 
 
+def test_a_row_that_train_lacks_decays_with_the_rate_of_the_table() -> None:
+    before = table_of(model_of("transformer"))
+    found = table_of(trained("transformer", plan=Plan(12, 12), layer_decay=0.25).model)
+    decay = np.prod([1 - 0.25 * rate(step) * SETTINGS["weight_decay"] for step in range(12)])
+    np.testing.assert_allclose(found[ABSENT].double(), before[ABSENT].double() * decay, rtol=1e-7, atol=1e-9)
+    assert decay > product(12) + 0.1
+
+
 @pytest.mark.parametrize("name", sorted(PARTS.keys() - {"dropout"}))
 def test_training_equals_printed_adamw_on_all_rows(name: str) -> None:
     wanted = plain(model_of(name), TRAIN)

@@ -16,6 +16,7 @@ from epigram.models.classifier import Classifier, count_parameters
 from epigram.models.predict import Array, Predicted, predict
 from epigram.training import fitters
 from epigram.training.checkpoint import mark_finished, read_finished
+from epigram.training.fitted_head import can_fit_head, fit_head
 from epigram.training.objectives.label_objective import label_objective
 from epigram.training.plan import Event, Plan, median_plan
 from epigram.training.trained import FitOptions, Fold, FoldResults, NestedFold, Trained, others
@@ -31,6 +32,8 @@ def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, op
     With checkpoints, the training resumes from the latest one.
     """
     depth, size = model.depth, count_parameters(model)
+    if options.config.fitted_head and can_fit_head(model, train):
+        fit_head(model, train, options.config.class_weight)
     trainer = Trainer(
         model,
         label_objective(train, dev, options.config, keeps_logits=options.nested),
