@@ -44,6 +44,7 @@ SYSTEM = {
     "encoder": {"width": 16},
     "train": {
         "epochs": EPOCHS,
+        "min_steps": 0,
         "patience": PATIENCE,
         "batch_size": 8,
         "learning_rate": 0.05,
@@ -82,7 +83,7 @@ def dev_loss(folder: Path, view: View) -> float:
     """Return the mean of -log p(label) over dev, for the model in `folder`."""
     saved, labels = load(folder), view.split("dev").labels
     saved.model.temperature.fill_(1.0)  # it is fitted after training
-    p = predict(saved.model, batches_of(view, "dev", saved.frame)).probabilities
+    p = predict(saved.model, batches_of(view, "dev", saved.frame), precision="fp32").probabilities
     return float(-np.log(p[np.arange(len(labels)), labels]).mean())
 
 

@@ -67,6 +67,36 @@ def test_adadelta_steps() -> None:
     assert model.vector.item() == pytest.approx(weight, abs=1e-5)
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_row_adagrad_steps(sparse: bool) -> None:
+    """Duchi et al. 2011, with the mean square of a row's gradient: (3, 4) has 12.5, then (1, 7) has 25, in sum 37.5.
+
+    The second row has no gradient in the second step, and keeps its weights. ε is 0.5.
+    """
+    table = nn.Embedding(3, 2, sparse=sparse)
+    nn.init.ones_(table.weight)
+    used = build_optimizer(table, TrainingConfig(optimizer="row_adagrad", epsilon=0.5), 0.1)
+    for rows, gradient in (([0, 1, 1], [[3.0, 4.0], [1.0, 0.0], [0.0, 1.0]]), ([0], [[1.0, 7.0]])):
+        used.zero_grad()
+        (table(torch.tensor(rows)) * torch.tensor(gradient)).sum().backward()
+        used.step()
+    first, second = 0.1 / (sqrt(12.5) + 0.5), 0.1 / (sqrt(37.5) + 0.5)
+    half = 1 - 0.1 / (1.0 + 0.5)  # (1, 1) has the mean square 1
+    wanted = [[1 - 3 * first - second, 1 - 4 * first - 7 * second], [half, half], [1.0, 1.0]]
+    np.testing.assert_allclose(table.weight.detach().numpy(), wanted, atol=1e-6)
+
+
+def test_row_adagrad_takes_each_element_of_a_vector_as_a_row() -> None:
+    vector = nn.Linear(1, 2)
+    nn.init.zeros_(vector.bias)
+    used = build_optimizer(vector, TrainingConfig(optimizer="row_adagrad", epsilon=1e-8), 0.1)
+    for gradient in ([2.0, -3.0], [2.0, 4.0]):
+        vector.bias.grad = torch.tensor(gradient)
+        used.step()
+    wanted = [-0.1 - 0.1 * 2 / sqrt(8), 0.1 - 0.1 * 4 / 5]
+    np.testing.assert_allclose(vector.bias.detach().numpy(), wanted, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("kind", "matrix"),
     [
@@ -112,6 +142,21 @@ def test_the_gradient_is_scaled_to_the_clip_norm_and_no_further(clip: float | No
     returned = optimizer_step(weight, [loss], torch.optim.SGD(weight.parameters(), lr=1.0), clip)
     np.testing.assert_allclose(weight.weight.detach().numpy(), [wanted], rtol=1e-5)
     assert returned.item() == 7.0
+
+
+@pytest.mark.parametrize(("clip", "wanted"), [(1.0, [0.4, 0.2]), (10.0, [-2.0, -3.0])])
+def test_sparse_gradients_are_scaled_with_the_dense_ones(clip: float, wanted: list[float]) -> None:
+    """The table has the gradient (3, 0) in two parts of one row, and the weight (0, 4): the norm is 5, as above."""
+    table, weight = nn.Embedding(2, 1, sparse=True), nn.Linear(1, 1, bias=False)
+    both = nn.ModuleList([table, weight])
+    for each in both.parameters():
+        nn.init.ones_(each)
+    parts = table(torch.tensor([1, 1])) * torch.tensor([[1.0], [2.0]])
+    optimizer_step(
+        both, [parts.sum() + weight(torch.tensor([4.0])).sum()], torch.optim.SGD(both.parameters(), 1.0), clip
+    )
+    np.testing.assert_allclose([table.weight[1].item(), weight.weight.item()], wanted, rtol=1e-5)
+    assert table.weight[0].item() == 1.0
 
 
 def test_a_step_sums_the_gradients_and_the_losses_of_its_pieces_and_none_of_the_step_before() -> None:

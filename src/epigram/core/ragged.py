@@ -56,8 +56,13 @@ class Ragged(Generic[Scalar]):
             start, stop, _ = rows.indices(len(self))
             offsets = self.offsets[start : max(start, stop) + 1]
             return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
-        places = ranges(self.starts[rows], self.lengths[rows])
+        places = self.places(rows)
         return places.with_values(self.values[places.values])
+
+    def places(self, rows: NDArray[Any]) -> Ragged[np.int64]:
+        """Return the places in `values` of the values of `rows`, an array of indices or booleans."""
+        starts, ends = self.offsets[:-1][rows], self.offsets[1:][rows]
+        return ranges(starts, ends - starts)
 
     def __iter__(self) -> Iterator[NDArray[Scalar]]:
         """Return an iterator over the values of each row."""

@@ -30,7 +30,7 @@ def fit_temperature(logits: NDArray[np.floating[Any]], gold: NDArray[np.bool_], 
 
     def loss(log_temperature: float) -> float:
         scaled = logits / np.exp(log_temperature)
-        normalizer = np.logaddexp(0.0, scaled) if multi else np.logaddexp.reduce(scaled, axis=1)
+        normalizer = np.logaddexp(0.0, scaled) if multi else _log_sum_exp(scaled)
         return float(normalizer.sum() - (targets * scaled).sum())
 
     low, high = LOG_TEMPERATURE
@@ -39,6 +39,12 @@ def fit_temperature(logits: NDArray[np.floating[Any]], gold: NDArray[np.bool_], 
         low, high = (low, right) if loss(left) <= loss(right) else (left, high)
     best = (low + high) / 2
     return float(np.exp(best)) if loss(best) < loss(0.0) else 1.0
+
+
+def _log_sum_exp(logits: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    """Return log Σ exp of each row (N,) of `logits` (N, C); `logaddexp.reduce` takes more than twice the time."""
+    top = logits.max(1, keepdims=True)
+    return np.asarray(np.log(np.exp(logits - top).sum(1)) + top[:, 0])
 
 
 def decisive_rows(rows: int) -> slice:

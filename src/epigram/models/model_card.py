@@ -17,11 +17,8 @@ def model_card(
     recipe: Recipe, model: nn.Module, labels: list[str], facts: dict[str, Any], *, language: str, max_length: int
 ) -> str:
     """Return the model card: what the model is, what it was trained on and how to use it."""
-    from huggingface_hub import ModelCard, ModelCardData
-
-    data = ModelCardData(language=language, library_name="epigram", pipeline_tag="text-classification")
-    text = _text(recipe, model, labels, facts, language, max_length)
-    return str(ModelCard(f"---\n{data.to_yaml()}\n---\n\n{text}"))
+    metadata = f"language: {language}\nlibrary_name: epigram\npipeline_tag: text-classification"
+    return f"---\n{metadata}\n---\n\n{_text(recipe, model, labels, facts, language, max_length)}"
 
 
 def _text(

@@ -84,7 +84,7 @@ def pack_linear(layer: nn.Linear) -> None:
     replace_forward(layer, forward)
 
 
-def replace_forward(module: nn.Module, forward: Callable[[Tensor], Tensor]) -> None:
+def replace_forward(module: nn.Module, forward: Callable[..., Any]) -> None:
     """Let `module` compute `forward`, until `restore_forward`.
 
     Another module in its place would need another place in every list and under every name that refers to it.

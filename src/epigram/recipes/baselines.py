@@ -21,7 +21,10 @@ RECIPES = [
         view="token",
         encoder={"kind": "fast_text"},
         head={"kind": "linear", "pool": "mean"},
-        train={**TRAIN, "learning_rate": 1e-2, "batch_size": 256},
+        train={
+            **{"optimizer": "row_adagrad", "learning_rate": 0.12, "clip": None, "precision": "fp32"},
+            **{"batch_size": 512, "max_tokens": 65_536, "epochs": 2, "min_steps": 450, "patience": 1},
+        },
     ),
     Recipe(
         name="dpcnn",

@@ -12,6 +12,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from epigram.core.collection import no_collection
 from epigram.core.display import echo
 from epigram.core.errors import ParameterError, arguments, handle_errors
 from epigram.core.files import atomic_folder
@@ -41,11 +42,12 @@ def train_seed(
 @handle_errors
 def main() -> None:
     """Read the settings and train every seed."""
-    from epigram.inference.dataset_batches import count_truncated, template_of
-    from epigram.training import parallel
-    from epigram.training.check_system import check_system
-    from epigram.training.checkpoint import read_finished, resume_folder
-    from epigram.training.setup import read_setup
+    with no_collection():
+        from epigram.inference.dataset_batches import count_truncated, template_of
+        from epigram.training import parallel
+        from epigram.training.check_system import check_system
+        from epigram.training.checkpoint import read_finished, resume_folder
+        from epigram.training.setup import read_setup
 
     name, encoded, pretrained, out = arguments("SYSTEM", "ENCODED", "PRETRAINED", "OUT")
     params = Params.read(PARAMS, key=name)

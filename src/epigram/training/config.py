@@ -13,6 +13,8 @@ from epigram.models.recipe import Recipe
 from epigram.training import optimizers
 
 ClassWeight = Literal["none", "balanced"]
+# settings that an optimizer does not have
+WITHOUT = {"adadelta": ("beta2",), "row_adagrad": ("beta2", "weight_decay")}
 OptionalPositive = Annotated[int | None, Range(ge=1)]
 
 
@@ -56,8 +58,8 @@ class TrainingConfig(Strict):
     def unused(self) -> dict[str, str]:
         """Return the settings that another setting deprives of their effect, each with the reason."""
         found = {}
-        if self.optimizer == "adadelta":
-            found["beta2"] = "the optimizer adadelta has no such setting"
+        for name in WITHOUT.get(self.optimizer, ()):
+            found[name] = f"the optimizer {self.optimizer} has no such setting"
         if self.warmup == 0.0:
             found["warmup_steps"] = "train.warmup is 0.0"
         if self.patience_steps is not None:

@@ -26,6 +26,17 @@ def optimizer_step(
     assert total is not None
     total = parallel.sum_gradients(model, total)
     if clip is not None:
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        clip_gradients(model, clip)
     optimizer.step()
     return total.float()
+
+
+def clip_gradients(model: nn.Module, limit: float) -> None:
+    """Scale all gradients of `model`, dense and sparse ones, so that their common norm is at most `limit`."""
+    grads = [p.grad for p in model.parameters() if p.grad is not None]
+    if not any(grad.is_sparse for grad in grads):
+        nn.utils.clip_grad_norm_(model.parameters(), limit)
+        return
+    norm = torch.stack([(grad.coalesce().values() if grad.is_sparse else grad).norm() for grad in grads]).norm()
+    for grad in grads:
+        grad.mul_((limit / (norm + 1e-6)).clamp(max=1.0))  # as in clip_grad_norm_

@@ -170,7 +170,7 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> View:
 
 def validated(view: View, state: Path | None = None) -> CrossValidation:
     recipe = RECIPES["textcnn"].changed(encoder=SYSTEMS["textcnn"]["encoder"], head={"dropout": 0.0})
-    config = TrainingConfig(**SYSTEMS["textcnn"]["train"], evaluations=4)
+    config = TrainingConfig(**SYSTEMS["textcnn"]["train"], evaluations=4, precision="fp32")
     return cross_validate(recipe, config, view, seed=0, path="systems.x", state=state)
 
 

@@ -86,5 +86,8 @@ def test_a_registered_optimizer_is_an_allowed_value_and_takes_the_steps() -> Non
 def test_an_unknown_optimizer_is_refused_with_the_registered_ones(value: Any) -> None:
     with pytest.raises(ParameterError) as raised:
         validate_as(TrainingConfig, {"optimizer": value}, "train")
-    assert str(raised.value) == f"params.yaml: train.optimizer is {value!r}; expected 'adadelta', 'adam' or 'adamw'"
-    assert list(optimizers.KINDS) == ["adadelta", "adam", "adamw"]
+    assert (
+        str(raised.value)
+        == f"params.yaml: train.optimizer is {value!r}; expected 'adadelta', 'adam', 'adamw' or 'row_adagrad'"
+    )
+    assert list(optimizers.KINDS) == ["adadelta", "adam", "adamw", "row_adagrad"]

@@ -15,6 +15,7 @@ from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier, count_parameters
 from epigram.models.predict import Array, Predicted, predict
 from epigram.training import fitters
+from epigram.training.bag_encoder import as_bags
 from epigram.training.checkpoint import mark_finished, read_finished
 from epigram.training.fitted_head import can_fit_head, fit_head
 from epigram.training.objectives.label_objective import label_objective
@@ -34,16 +35,17 @@ def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, op
     depth, size = model.depth, count_parameters(model)
     if options.config.fitted_head and can_fit_head(model, train):
         fit_head(model, train, options.config.class_weight)
-    trainer = Trainer(
-        model,
-        label_objective(train, dev, options.config, keeps_logits=options.nested),
-        seed=options.seed,
-        rate=options.rate,
-        report=options.report,
-        checkpoints=options.checkpoints,
-        plan=options.choice,
-    )
-    record = trainer.run()
+    with as_bags(model, train, dev, options.config) as texts:
+        trainer = Trainer(
+            model,
+            label_objective(*texts, options.config, keeps_logits=options.nested),
+            seed=options.seed,
+            rate=options.rate,
+            report=options.report,
+            checkpoints=options.checkpoints,
+            plan=options.choice,
+        )
+        record = trainer.run()
     return Trained(
         model=model,
         rate=options.rate,
