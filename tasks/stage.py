@@ -21,7 +21,8 @@ def run_stages(run: PipelineRun, retry_delays: Sequence[float]) -> None:
     for stage in run.stages(futures):
         dependencies = [futures[name] for name in sorted(stage.needs)]
         stage_run = stage_task(run, stage, retry_delays)
-        futures[stage.name] = stage_run.submit(return_state=False, wait_for=dependencies)
+        with run.resources(stage):
+            futures[stage.name] = stage_run.submit(return_state=False, wait_for=dependencies)
 
 
 def stage_task(run: PipelineRun, stage: Stage, retry_delays: Sequence[float]) -> Task[[], State[Any]]:

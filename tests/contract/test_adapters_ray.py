@@ -14,9 +14,10 @@ pytest.importorskip("prefect_ray", reason="requires the extra ray")
 
 import prefect.futures
 import ray
+from prefect_ray.context import RemoteOptionsContext
 from prefect_ray.task_runners import PrefectRayFuture
 
-from epigram.runner.prefect.ray_cluster import _ray_options, first_finished
+from epigram.runner.prefect.ray_cluster import _ray_options, first_finished, gpus_per_node, reserve_gpus
 
 
 def test_a_future_has_the_reference_of_ray() -> None:
@@ -38,6 +39,26 @@ def test_without_references_prefect_itself_waits(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(prefect.futures, "as_completed", completed)
     assert first_finished([first, second]) is second
+
+
+@pytest.mark.parametrize(("count", "sharing", "reserved"), [(1, 1, 1), (0, 1, 0), (2, 1, 2), (1, 4, 0.25), (2, 4, 2)])
+def test_a_stage_reserves_its_gpus(count: int, sharing: int, reserved: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EPIGRAM_STAGES_PER_GPU", str(sharing))
+    with reserve_gpus(count):
+        assert RemoteOptionsContext.get().current_remote_options == {"num_gpus": reserved}
+    assert RemoteOptionsContext.get().current_remote_options == {}
+
+
+def test_the_gpus_of_the_largest_node_that_is_alive_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [
+        {"Alive": True, "Resources": {"GPU": 2.0, "CPU": 1.0}},
+        {"Alive": True, "Resources": {"CPU": 8.0}},
+        {"Alive": False, "Resources": {"GPU": 8.0}},
+    ]
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    assert gpus_per_node() == 2
+    monkeypatch.setattr(ray, "nodes", lambda: nodes[1:])
+    assert gpus_per_node() == 0
 
 
 def test_a_worker_gets_the_settings_of_prefect_toml() -> None:

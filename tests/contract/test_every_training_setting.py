@@ -48,6 +48,7 @@ OTHERS: dict[str, list[Any]] = {  # where the type does not give a value that ma
     "layer_decay": [0.5],
     "beta2": [0.5],
     "threads": [],  # below
+    "processes": [],  # read by the stage
 }
 BASES: dict[str, dict[str, Any]] = {
     "adamw": {},
@@ -116,7 +117,7 @@ def test_a_training_setting_has_an_effect_or_is_reported(
     names = [
         field.name
         for field in fields(TrainingConfig)
-        if field.name not in {NEEDS_DIVERGENCE, NEEDS_RARE_CLASS, "threads"}
+        if field.name not in {NEEDS_DIVERGENCE, NEEDS_RARE_CLASS, "threads", "processes"}
     ]
     for name in names if recipe is TAGGER else ["token_supervision"]:
         settings = [{**BASES[base], name: other} for other in others_of(name, given[name])]
@@ -172,7 +173,7 @@ def test_a_model_that_learns_from_pairs_reads_the_settings_of_its_training(
         f"train.{name}" for name in read
     }
     given = vars(TrainingConfig(**USUAL))
-    for name in given.keys() - {NEEDS_DIVERGENCE, NEEDS_RARE_CLASS, "threads", "stop_on"}:
+    for name in given.keys() - {NEEDS_DIVERGENCE, NEEDS_RARE_CLASS, "threads", "processes", "stop_on"}:
         changed = [outcome(recipe, **{name: other}) != usual for other in others_of(name, given[name])]
         assert any(changed) == (name in read), name
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from pathlib import Path
 
 import psutil
 import pytest
 
+from epigram.runner.prefect.gpus import VISIBLE
 from tests.support.processes import gone, until
 from tests.support.toy import Toy
 
@@ -48,6 +51,23 @@ def test_a_failure_ends_with_the_stage_s_code_and_a_clear_line(done: Toy) -> Non
     assert errors.count("break a rule") == 1
     assert "cut@wordpiece Cached" in errors
     assert "judge NotReady" in errors
+
+
+def test_stages_that_need_the_only_gpu_run_one_after_the_other(toy: Toy, tmp_path: Path) -> None:
+    program = tmp_path / "bin/nvidia-smi"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'GPU 0: faked'\n")
+    program.chmod(0o755)
+    toy.tell({name: {"show": [VISIBLE], "sleep": 1} for name in ("gather", "fit@mlp", "fit@bert")})
+    env = {name: value for name, value in toy.env.items() if name != VISIBLE}
+    env["PATH"] = f"{program.parent}{os.pathsep}{env['PATH']}"
+    command = toy.command("--max-parallel", "4", env=env)
+    _, errors = command.communicate(timeout=120)
+    assert command.returncode == 0, errors
+    shown = {name: event for name, event, *_ in toy.events() if event.startswith(VISIBLE)}
+    assert shown == {"gather": f"{VISIBLE}=", "fit@mlp": f"{VISIBLE}=0", "fit@bert": f"{VISIBLE}=0"}
+    fits = [event for name, event, *_ in toy.events() if name.startswith("fit") and event in {"begin", "end"}]
+    assert fits == ["begin", "end", "begin", "end"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -12,6 +12,7 @@ import grimp
 import pytest
 import yaml
 
+from epigram.runner.dvc.graph import read
 from epigram.runner.workspace.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -103,6 +104,17 @@ def test_no_stage_reruns_for_settings_that_only_the_runner_reads(
         assert module not in used_by(MODULES[name], imports)
         assert not any(dep == file or dep in file.parents for dep in (ROOT / each for each in STAGES[name]["deps"]))
     assert section not in {param.partition(".")[0] for param in STAGES[name].get("params", [])}
+
+
+def test_the_stages_that_run_networks_ask_for_gpus() -> None:
+    asked = {name: stage["meta"]["gpus"] for name, stage in STAGES.items() if "meta" in stage}
+    one = dict.fromkeys(("pretrain", "prune", "evaluate", "distill", "evaluate_student"), "one")
+    assert asked == {**one, "train": "processes"}
+    graph = read(ROOT)
+    assert {stage.name.partition("@")[0]: stage.gpus for stage in graph if stage.gpus} == {
+        name: asked[name]
+        for name in ("pretrain", "train", "prune", "evaluate")  # the others have no student here
+    }
 
 
 def test_no_stage_is_named_in_the_runners() -> None:

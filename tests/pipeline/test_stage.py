@@ -19,6 +19,7 @@ from rich.console import Console
 from epigram.core.outcome import Outcome
 from epigram.runner.dvc import graph
 from epigram.runner.dvc.process import PROGRESS
+from epigram.runner.prefect.gpus import VISIBLE, GpuPool
 from epigram.runner.prefect.slots import Slots
 from epigram.runner.prefect.stage import Runner
 from epigram.runner.prefect.status_table import StatusTable
@@ -48,6 +49,18 @@ def runner(toy: Toy, slots: int = 2) -> Runner:
 def waiting(stages: Runner) -> list[int]:
     """Return the ids of the processes that wait for a stage: those of their supervisors."""
     return [process.child.pid for process in stages._processes._idle]
+
+
+def test_each_stage_sees_the_gpus_that_it_has_been_given(toy: Toy) -> None:
+    """One process of DVC runs the stages one after the other."""
+    names = ["gather", "cut@token", "fit@mlp"]
+    toy.tell({name: {"show": [VISIBLE]} for name in names})
+    stages = runner(toy)
+    stages.slots = Slots(1, gpus=GpuPool(("4", "7"), {"gather": 1, "fit@mlp": 2}))
+    assert [stages.run(name, LOG).state for name in names] == ["Completed"] * 3
+    shown = [event for _, event, *_ in toy.events() if event.startswith(VISIBLE)]
+    assert shown == [f"{VISIBLE}=4", f"{VISIBLE}=", f"{VISIBLE}=4,7"]
+    assert len(waiting(stages)) == 1
 
 
 def test_a_stage_runs_then_is_cached_then_restored(toy: Toy) -> None:

@@ -210,9 +210,7 @@ def test_several_labels_have_the_thresholds_of_all_folds(several: Workshop, name
 
 
 def test_several_processes_are_refused(single: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    from epigram.training import parallel
-
-    monkeypatch.setattr(parallel, "processes", lambda: 2)
+    monkeypatch.setenv("WORLD_SIZE", "2")
     arguments = (str(ENCODED), "data/pretrained/token", "new/models")
     ended = single.stage("train", LINEAR, *arguments)
     ended.refused(64, "train has folds, which are trained in one process; start without torchrun")

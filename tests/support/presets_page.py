@@ -27,7 +27,7 @@ TECHNICAL = {
         "train.evaluations",
         "train.rollbacks",
     ),
-    *("train.precision", "train.threads"),
+    *("train.precision", "train.threads", "train.processes"),
 }
 STRUCTURE = {  # what the recipe's name says, and switches for readings that differ from the paper
     *(

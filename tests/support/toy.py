@@ -44,6 +44,7 @@ stages:
     foreach: ${systems}
     do:
       cmd: python step.py fit@${key} out/fit/${key}
+      meta: {gpus: one}
       params: [seeds, "systems.${key}"]
       deps: ["out/cut/${item.view}"]
       outs: ["out/fit/${key}"]
@@ -90,6 +91,8 @@ mark = lambda what: (told / "journal.jsonl").open("a").write(json.dumps([name, w
 mark("begin")
 for line in behaviour.get("say", []):
     print(line)
+for variable in behaviour.get("show", []):
+    mark(f"{variable}={os.environ.get(variable)}")
 if behaviour.get("child"):
     (told / "child.part").write_text(str(subprocess.Popen(["sleep", "600"]).pid))
     (told / "child.part").rename(told / "child")  # the test reads it as soon as it exists
@@ -140,8 +143,8 @@ class Toy:
     def tell(self, behaviour: dict[str, dict[str, Any]]) -> None:
         """Set what each stage does besides writing its output.
 
-        say, sleep, child, files, codes (one per attempt), outcome (summary and details; without it, a stage that fails
-        writes no outcome, like a user's own command).
+        say, show (variables for the journal), sleep, child, files, codes (one per attempt), outcome (summary and
+        details; without it, a stage that fails writes no outcome, like a user's own command).
         """
         (self.told / "behaviour.json").write_text(json.dumps(behaviour))
 

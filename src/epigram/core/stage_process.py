@@ -25,6 +25,7 @@ from epigram.core.signals import Terminated
 
 CRASH_SIGNALS = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGTRAP}
 LIBRARY_EXIT_CODES = {1, 127}  # exit codes of libraries; epigram uses neither
+PARENT = "EPIGRAM_PARENT"  # variable with the id of the process that has started this one to train with others
 
 MIN_PAGE_FAULTS = 100  # page faults between two checks; a process with fewer gets no memory
 MIN_KERNEL_SHARE = 1 / 4  # of the CPU time in an allocation loop; the machine may be busy with other processes
@@ -33,7 +34,8 @@ MIN_KERNEL_TIME = 1 / 50  # as a share of CHECK_INTERVAL; less is not significan
 
 def run_stage(main: Callable[[], object]) -> NoReturn:
     """Run a stage's `main`, which is decorated with `handle_errors`, as this process."""
-    if sys.platform == "linux" and current_stage():  # only under DVC: a user may start a stage with nohup
+    # A user may start a stage with nohup, so it outlives the shell; under DVC or a launcher it ends with its parent.
+    if sys.platform == "linux" and (current_stage() or PARENT in os.environ):
         start_supervisor()
     sys.unraisablehook = _print_unraisable
     limit_library_threads()
@@ -51,14 +53,21 @@ def start_supervisor() -> None:
 
 
 def _supervise(child: int) -> NoReturn:
-    if os.getppid() == 1 and b"dvc" not in Path("/proc/1/cmdline").read_bytes():
-        os.kill(child, signal.SIGTERM)  # DVC was killed before the parent-death signal was set
+    if _has_lost_parent():  # before the parent-death signal was set
+        os.kill(child, signal.SIGTERM)
     memory = _MemoryCheck(child)
     code, line = _describe_exit(supervisor.wait(child, lambda number: os.kill(child, number), memory.check), memory)
     if line:
         echo(f"error: {line}", file=sys.stderr)
         Outcome.failed(current_stage(), code, line).write()
     exit_now(code)
+
+
+def _has_lost_parent() -> bool:
+    """Return whether DVC, or the launcher of this process, has ended."""
+    if parent := os.environ.get(PARENT):
+        return os.getppid() != int(parent)
+    return os.getppid() == 1 and b"dvc" not in Path("/proc/1/cmdline").read_bytes()
 
 
 class _MemoryCheck:

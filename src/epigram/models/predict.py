@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from itertools import islice
 from typing import Literal
 
 import numpy as np
@@ -154,20 +155,45 @@ def score_name(scored: ScoredLabels, *, multi: bool) -> str:
     return "token F1" if scored == "token" else f"mean of token F1 and {texts}"
 
 
+@dataclass(frozen=True)
+class PredictedShare:
+    """Predictions for some texts, in the order of the batches: the numbers of the texts, and arrays for each batch."""
+
+    rows: list[NDArray[np.int64]]
+    logits: list[Array]
+    parts: list[Array]
+    tokens: list[Array]
+
+
 def predict(model: nn.Module, texts: TextBatches, *, precision: Precision = "auto") -> Predicted:
     """Run `model` over `texts`, longest first, and return the predictions in the order of the texts."""
-    rows, logits, parts, tokens = [], [], [], []
+    return join_shares(model, texts, [predict_share(model, texts, precision=precision)])
+
+
+def predict_share(
+    model: nn.Module, texts: TextBatches, *, precision: Precision = "auto", first: int = 0, step: int = 1
+) -> PredictedShare:
+    """Run `model` over every batch of `texts` whose number is `first` plus a multiple of `step`."""
+    share = PredictedShare([], [], [], [])
 
     def keep(batch: NDArray[np.int64], prediction: Prediction) -> None:
-        rows.append(batch)
-        logits.append(prediction.logits.float().cpu().numpy())
+        share.rows.append(batch)
+        share.logits.append(prediction.logits.float().cpu().numpy())
         if prediction.parts is not None:
-            parts.append(prediction.parts.float().cpu().numpy())
+            share.parts.append(prediction.parts.float().cpu().numpy())
         if prediction.tokens is not None:
             own = prediction.tokens[texts.own_tokens(batch, prediction.tokens.shape)]
-            tokens.append(own.float().softmax(-1).cpu().numpy())
+            share.tokens.append(own.float().softmax(-1).cpu().numpy())
 
-    predict_batches(model, texts, keep, precision=precision)
+    predict_batches(model, texts, keep, precision=precision, first=first, step=step)
+    return share
+
+
+def join_shares(model: nn.Module, texts: TextBatches, shares: Sequence[PredictedShare]) -> Predicted:
+    """Return the predictions of all `shares` together, in the order of the texts."""
+    rows, logits, parts, tokens = (
+        [array for share in shares for array in getattr(share, field.name)] for field in fields(PredictedShare)
+    )
     order, counts = np.concatenate(rows), texts.counts.cpu().numpy()
     return Predicted(
         _restore_order(logits, order, 0),
@@ -185,15 +211,18 @@ def predict_batches(
     keep: Callable[[NDArray[np.int64], Prediction], None],
     *,
     precision: Precision = "auto",
+    first: int = 0,
+    step: int = 1,
 ) -> None:
     """Run `model` over `texts`, longest first; `keep` gets the numbers of the texts of each batch and its predictions.
 
-    This is not a generator, because the end of its inference mode at a yield would also end autocast.
+    Only each batch whose number is `first` plus a multiple of `step` is read. This is not a generator, because the end
+    of its inference mode at a yield would also end autocast.
     """
     if model.training:
         model.eval()
     with matmul_precision(precision, texts.device):  # around all batches, so that weights are converted once
-        for batch in texts.in_order(*batch_limits(texts)):
+        for batch in islice(texts.in_order(*batch_limits(texts)), first, None, step):
             keep(batch, model(texts.gather(batch)))
 
 

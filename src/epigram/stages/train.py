@@ -2,19 +2,20 @@
 
 python -m epigram.stages.train SYSTEM ENCODED PRETRAINED OUT
 
-Under torchrun the processes train in parallel, and rank 0 writes. Finished seeds and checkpoints are kept under
-.epigram/state until all seeds are finished, so that an interrupted run resumes.
+With `train.processes`, or under torchrun, several processes train in parallel, and the first one writes. Finished seeds
+and checkpoints are kept under .epigram/state until all seeds are finished, so that an interrupted run resumes.
 """
 
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epigram.core.collection import no_collection
 from epigram.core.display import echo
-from epigram.core.errors import ParameterError, arguments, handle_errors
+from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder
 from epigram.core.settings import Params
 from epigram.core.stage_process import run_stage
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from epigram.models.recipe import Recipe
     from epigram.text.encoded_dataset import View
     from epigram.training.config import TrainingConfig
+    from epigram.training.setup import Setup
 
 PARAMS = ("seeds", "train", "systems.{key}")
 
@@ -41,34 +43,52 @@ def train_seed(
 
 @handle_errors
 def main() -> None:
-    """Read the settings and train every seed."""
+    """Read the settings and train every seed, in several processes if the settings say so."""
     with no_collection():
-        from epigram.inference.dataset_batches import count_truncated, template_of
-        from epigram.training import parallel
         from epigram.training.check_system import check_system
-        from epigram.training.checkpoint import read_finished, resume_folder
+        from epigram.training.launch import launch
+        from epigram.training.parallel import process_group
+        from epigram.training.processes import launched_processes
         from epigram.training.setup import read_setup
 
     name, encoded, pretrained, out = arguments("SYSTEM", "ENCODED", "PRETRAINED", "OUT")
     params = Params.read(PARAMS, key=name)
     seeds, shared, system = params.seeds, params.section("train", dict[str, Any]), params.entry("systems", System)
     setup = read_setup(name, system, shared, Path(encoded), Path(pretrained))
-    view = setup.view
-    for warning in check_system(name, system, shared, setup.data):
-        echo(f"{name}: {warning}")
-    frame = template_of(view, setup.config.max_length)
-    if truncated := count_truncated(view, frame, "train"):
-        echo(f"{name}: {truncated:,} training texts are truncated to {frame.max_length} tokens (train.max_length)")
-    with parallel.process_group(), resume_folder("train", name, setup.facts) as folder:
-        if view.folds and parallel.processes() > 1:
-            raise ParameterError("train has folds, which are trained in one process; start without torchrun")
-        for seed in seeds:
-            if read_finished(folder / f"seed-{seed}") is None:
-                train_seed(name, seed=seed, out=folder / f"seed-{seed}", **vars(setup))
+    warnings = check_system(name, system, shared, setup.data)
+    if int(setup.config.processes) > launched_processes():
+        launch("epigram.stages.train", sys.argv[1:], int(setup.config.processes))
+        return
+    with process_group():
+        train_seeds(name, setup, seeds, warnings, Path(out))
+
+
+def train_seeds(name: str, setup: Setup, seeds: list[int], warnings: list[str], out: Path) -> None:
+    """Train every seed that an interrupted run has not finished, together with the processes of the group."""
+    from epigram.training import parallel
+    from epigram.training.checkpoint import read_finished, resume_folder
+
+    if parallel.rank() == 0:
+        _print_warnings(name, setup, warnings)
+    with resume_folder("train", name, setup.facts) as folder:
+        folders = {seed: folder / f"seed-{seed}" for seed in seeds}
+        unfinished = parallel.from_first(lambda: [each for each in seeds if read_finished(folders[each]) is None])
+        for seed in unfinished:
+            train_seed(name, seed=seed, out=folders[seed], **vars(setup))
         if parallel.rank() == 0:
-            with atomic_folder(Path(out)) as whole:
+            with atomic_folder(out) as whole:
                 for seed in seeds:
-                    shutil.copytree(folder / f"seed-{seed}", whole / f"seed-{seed}")
+                    shutil.copytree(folders[seed], whole / f"seed-{seed}")
+
+
+def _print_warnings(name: str, setup: Setup, warnings: list[str]) -> None:
+    from epigram.inference.dataset_batches import count_truncated, template_of
+
+    for warning in warnings:
+        echo(f"{name}: {warning}")
+    frame = template_of(setup.view, setup.config.max_length)
+    if truncated := count_truncated(setup.view, frame, "train"):
+        echo(f"{name}: {truncated:,} training texts are truncated to {frame.max_length} tokens (train.max_length)")
 
 
 if __name__ == "__main__":

@@ -28,10 +28,10 @@ def check_student(
         raise ParameterError(f"params.yaml: {path} learns from texts without labels; set {where} to a file of texts")
     recipe = recipe_of(name, student, train, checkpoint=context.checkpoint)
     _check_kind(path, recipe)
-    if own := [key for key in (*LOSS_SETTINGS, "fitted_head") if key in student.train]:
-        raise ParameterError(
-            f"params.yaml: {path}.train.{own[0]} has no effect, because a student learns from probabilities; remove it"
-        )
+    reasons = dict.fromkeys((*LOSS_SETTINGS, "fitted_head"), "a student learns from probabilities")
+    reasons["processes"] = "a student is trained in one process"
+    if own := [key for key in reasons if key in student.train]:
+        raise ParameterError(f"params.yaml: {path}.train.{own[0]} has no effect, because {reasons[own[0]]}; remove it")
     return check_system(name, student, train, context)
 
 

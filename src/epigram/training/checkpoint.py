@@ -96,10 +96,14 @@ def checkpoint_or_stop(
     """Write a checkpoint between two steps if one is due or if a `signal` asks to stop.
 
     With a `signal`, raises KeyboardInterrupt or Terminated afterwards. If `state` returns None, no checkpoint is
-    written.
+    written. Of several processes, the first one writes, and a signal to one of them stops all after the same step.
     """
-    if checkpoints is not None and (signal or checkpoints.due) and (current := state()) is not None:
-        checkpoints.save(step, current)
+    due = int(checkpoints is not None and parallel.rank() == 0 and checkpoints.due)
+    signal, due = parallel.maximum([signal, due])
+    if checkpoints is not None and (signal or due) and (current := state()) is not None:
+        if parallel.rank() == 0:
+            checkpoints.save(step, current)
+        parallel.wait_for_all()  # a process that stops now may end the others
     if signal:
         raise_interrupt(signal)
 
@@ -113,7 +117,7 @@ def resume_folder(stage: str, name: str, *facts: Any) -> Iterator[Path]:
     the same work.
     """
     folder = ROOT / stage / name
-    state = folder / fingerprint(*facts)
+    state = folder / parallel.from_first(lambda: fingerprint(*facts))
     if parallel.rank():
         yield state
         return

@@ -54,6 +54,7 @@ class TrainingConfig(Strict):
     rollbacks: Count = 0  # maximum number of rollbacks to the best weights, at half the rate, after a non-finite loss
     precision: Precision = "auto"  # of matrix products, evaluation included; `epigram predict` uses auto
     threads: Positive | Literal["auto"] = "auto"  # of the CPU (threads.py); affects the result, by the order of sums
+    processes: Positive | Literal["auto"] = 1  # that train one model (processes.py); affects the result as well
 
     def unused(self) -> dict[str, str]:
         """Return the settings that another setting deprives of their effect, each with the reason."""

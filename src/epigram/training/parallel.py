@@ -1,6 +1,8 @@
 """Data parallel training: several processes train one model, each on its share of every batch's texts.
 
-    torchrun --nproc-per-node 2 -m epigram.stages.train …
+The stage `train` starts them if `train.processes` is greater than 1. On several machines, torchrun does:
+
+    torchrun --nnodes 2 --nproc-per-node 8 … -m epigram.stages.train …
 
 The launcher's variables (RANK, WORLD_SIZE, …) identify the processes. Every process holds all texts and uses the same
 order of batches. Gradients are summed, with each share weighted by its number of texts. A step then equals a step of
@@ -8,36 +10,43 @@ one process on the whole batch if the loss is a mean or a sum over texts. The sa
 into halves after out of memory.
 
 The result is not exact for dropout, which every share draws for itself; for batch normalization in training, which uses
-the statistics of the share; for `setfit`, which reads the pairs within a share; and for the token part of `tagger` and
-the language model of `char_bilstm` (with `lm_loss: mean`), which are means over the tokens of a share. Without a
-launcher, the functions of this module change nothing.
+the statistics of the share; and for the token part of `tagger` and the language model of `char_bilstm` (with `lm_loss:
+mean`), which are means over the tokens of a share. Without a launcher, the functions of this module change nothing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, distributed, nn
 
-from epigram.core.errors import ParameterError
+from epigram.core.errors import ParameterError, TryAgainError, is_out_of_memory
 from epigram.models.batches import Rows, TextBatches
 from epigram.models.precision import Precision
-from epigram.models.predict import Predicted, predict
+from epigram.models.predict import Predicted, join_shares, predict_share
 
 LAUNCHER_VARIABLES = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+PEER_ENDED = "another process of the training has ended; rerun"
+GLOO = "gloo"  # in the messages of its errors
+
+T = TypeVar("T")
+
+
+class PeerEndedError(TryAgainError):
+    """Error of a process that cannot continue because another one has ended, whose own error says why."""
 
 
 @contextmanager
 def process_group() -> Iterator[None]:
     """Join the processes that the launcher started; on GPUs, each process uses the GPU of its local rank.
 
-    Raises ParameterError if variables of the launcher are missing, or if there are more processes than GPUs.
+    Raises ParameterError if variables of the launcher are missing, or if there are more processes than GPUs. Within the
+    block, PeerEndedError replaces the error of an operation with a process that has ended.
     """
     world = os.environ.get("WORLD_SIZE", "1")
     if world == "1":
@@ -48,15 +57,19 @@ def process_group() -> Iterator[None]:
         raise ParameterError(
             f"WORLD_SIZE is {world}, but {', '.join(missing)} not set; start with torchrun, or unset WORLD_SIZE"
         )
-    distributed.init_process_group(_select_device())
     try:
+        distributed.init_process_group(_select_device())
         yield
-    finally:
-        distributed.destroy_process_group()
+    except RuntimeError as error:
+        if isinstance(error, distributed.DistError) or GLOO in str(error).lower():
+            raise PeerEndedError(PEER_ENDED) from error
+        raise
+    # after an error, the connections last until this process has reported it: the others fail later than this one
+    distributed.destroy_process_group()
 
 
 def _select_device() -> str:
-    """Select the device of this process; return the communication backend for such devices."""
+    """Select the device of this process; return the communication backends."""
     if not torch.cuda.is_available():
         return "gloo"
     own, available = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
@@ -65,7 +78,7 @@ def _select_device() -> str:
             f"torchrun --nproc-per-node is greater than {available}, the number of GPUs; each process needs its own"
         )
     torch.cuda.set_device(own)
-    return "nccl"
+    return "cpu:gloo,cuda:nccl"  # what decides about the next step is exchanged without waiting for the GPU
 
 
 def processes() -> int:
@@ -76,6 +89,61 @@ def processes() -> int:
 def rank() -> int:
     """Return the rank of this process; the one with rank 0 writes and reports."""
     return distributed.get_rank() if distributed.is_initialized() else 0
+
+
+def maximum(values: Sequence[int]) -> list[int]:
+    """Return the maximum over all processes of each of the `values`."""
+    if processes() == 1:
+        return list(values)
+    found = torch.tensor(values)
+    distributed.all_reduce(found, distributed.ReduceOp.MAX)
+    return found.tolist()
+
+
+def gather(tensor: Tensor) -> Tensor:
+    """Return the tensors of all processes, on the CPU and of the same shape, as one: (processes, …)."""
+    if processes() == 1:
+        return tensor.unsqueeze(0)
+    found = [torch.empty_like(tensor) for _ in range(processes())]
+    distributed.all_gather(found, tensor)
+    return torch.stack(found)
+
+
+def from_first(compute: Callable[[], T]) -> T:
+    """Return, in every process, what `compute` returns in the process with rank 0."""
+    found: list[Any] = [compute() if rank() == 0 else None]
+    if processes() > 1:
+        distributed.broadcast_object_list(found, 0)
+    result: T = found[0]
+    return result
+
+
+@contextmanager
+def first_before_others() -> Iterator[None]:
+    """Run the block in the process with rank 0, then in the others."""
+    if rank():
+        wait_for_all()
+    yield
+    if not rank():
+        wait_for_all()
+
+
+def wait_for_all() -> None:
+    """Wait until all processes have come here."""
+    maximum([0])
+
+
+@contextmanager
+def share_out_of_memory() -> Iterator[None]:
+    """Raise MemoryError at the end of the block in every process if one is out of memory, so that all decide alike."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if is_out_of_memory(error):
+            maximum([1])
+        raise
+    if maximum([0]) == [1]:
+        raise MemoryError("another process is out of memory")
 
 
 def broadcast_and_seed(model: nn.Module, seed: int) -> None:
@@ -99,29 +167,24 @@ def split_batch(rows: Rows, model: nn.Module, pieces: int = 1) -> Iterator[tuple
         yield piece, 1.0 if summed else len(piece) / len(rows)
 
 
-def sum_gradients(model: nn.Module, loss: Tensor) -> Tensor:
-    """Sum the gradients of all processes, in place; return the sum of their losses."""
-    if processes() == 1:
-        return loss
-    trained = [p for p in model.parameters() if p.grad is not None]
-    flat = torch.cat([p.grad.flatten() for p in trained if p.grad is not None] + [loss.detach().reshape(1)])
-    distributed.all_reduce(flat)
-    for p, piece in zip(trained, torch.split(flat[:-1], [p.numel() for p in trained]), strict=True):
-        p.grad = piece.view_as(p)
-    return flat[-1]
+def sum_over_processes(loss: Tensor) -> Tensor:
+    """Return the sum of the losses of all processes, each of them with the weight of `split_batch`."""
+    total = loss.detach().clone()
+    distributed.all_reduce(total)
+    return total
 
 
 def predict_synchronized(model: nn.Module, texts: TextBatches, precision: Precision) -> Predicted:
-    """Return predictions for `texts` that are bitwise identical in every process, so that all decide alike."""
+    """Return predictions for `texts`, of which each process makes its share of the batches.
+
+    They are bitwise identical in every process, so that all decide alike, and those of one process with these weights.
+    """
     _broadcast_weights(model)  # running statistics of batch normalization differ between processes
-    result = predict(model, texts, precision=precision)
-    if processes() == 1:
-        return result
-    arrays: dict[str, Any] = {name: getattr(result, name) for name in ("logits", "parts", "tokens")}
-    for array in arrays.values():
-        if array is not None:
-            _broadcast(torch.from_numpy(array))
-    return replace(result, **arrays)
+    shares = [predict_share(model, texts, precision=precision, first=rank(), step=processes())]
+    if processes() > 1:
+        own, shares = shares[0], [shares[0]] * processes()
+        distributed.all_gather_object(shares, own)
+    return join_shares(model, texts, shares)
 
 
 def _broadcast_weights(model: nn.Module) -> None:
@@ -133,7 +196,6 @@ def _broadcast_weights(model: nn.Module) -> None:
 
 def _broadcast(tensor: Tensor) -> None:
     """Replace the values of `tensor` by those of rank 0, byte by byte."""
-    device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
-    flat = tensor.contiguous().flatten().to(device)
+    flat = tensor.contiguous().flatten()
     distributed.broadcast(flat.view(torch.uint8), 0)
     tensor.copy_(flat.view_as(tensor))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,12 @@ from epigram.core.files import sha256
 from epigram.inference.dataset_batches import data_spec_of
 from epigram.models.recipe import Recipe
 from epigram.models.registry import recipe_of
-from epigram.models.settings import System
+from epigram.models.settings import Student, System
 from epigram.nn.layers.types import DataSpec
 from epigram.nn.pretrained.warm_start import find_pretrained
 from epigram.text.encoded_dataset import View
 from epigram.training.config import TrainingConfig, configure
+from epigram.training.processes import resolve_processes
 from epigram.training.threads import resolve_threads
 
 
@@ -53,7 +54,12 @@ def read_setup(name: str, system: System, train: Mapping[str, Any], encoded: Pat
     """
     view = View.load(encoded)
     recipe = recipe_of(name, system, train, checkpoint=view.checkpoint)
-    config = resolve_threads(configure(name, recipe, train, system.section), recipe, view.checkpoint)
+    config = configure(name, recipe, train, system.section)
+    if isinstance(system, Student):  # check_student reports that the setting has no effect
+        config = replace(config, processes=1)
+    else:
+        config = resolve_processes(config, recipe, folds=view.folds)
+    config = resolve_threads(config, recipe, view.checkpoint)
     torch.set_num_threads(int(config.threads))
     start = find_pretrained(pretrained, view.tokenizer_json)
     return Setup(recipe=recipe, config=config, view=view, pretrained=start)

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR
 
+from epigram.training import parallel
+
 
 @dataclass(frozen=True)
 class State:
@@ -26,16 +28,19 @@ class State:
 
 
 def capture(model: nn.Module, optimizer: Optimizer, schedule: LambdaLR) -> State:
-    """Return weights, optimizer state, learning rates, schedule and the states of the random number generators."""
+    """Return weights, optimizer state, learning rates, schedule and the states of the random number generators.
+
+    The generators are those of all processes that train together, each of which must call this function.
+    """
     moments = {
         f"moments.{index}.{name}": value
         for index, moment in optimizer.state_dict()["state"].items()
         for name, value in moment.items()
     }
     tensors = {**{f"model.{name}": value for name, value in model.state_dict().items()}, **moments}
-    random = {"random.cpu": torch.get_rng_state()}
+    random = {"random.cpu": parallel.gather(torch.get_rng_state())}  # (processes, bytes)
     if torch.cuda.is_available():
-        random["random.cuda"] = torch.cuda.get_rng_state()
+        random["random.cuda"] = parallel.gather(torch.cuda.get_rng_state())
     facts = {
         "rates": [group["lr"] for group in optimizer.param_groups],
         "schedule": schedule.state_dict(),
@@ -58,7 +63,8 @@ def restore(state: State, model: nn.Module, optimizer: Optimizer, schedule: Lamb
         group["lr"] = rate
     optimizer.load_state_dict(optimizer_state)
     schedule.load_state_dict(state.facts["schedule"])
-    random = state.part("random")
-    torch.set_rng_state(random["cpu"].cpu())
+    # a copy: PyTorch reads the storage of a state from its beginning, whatever the row
+    random = {name: value.cpu()[parallel.rank()].clone() for name, value in state.part("random").items()}
+    torch.set_rng_state(random["cpu"])
     if "cuda" in random:
-        torch.cuda.set_rng_state(random["cuda"].cpu())
+        torch.cuda.set_rng_state(random["cuda"])

@@ -10,7 +10,7 @@ from epigram.training.config import TrainingConfig
 
 
 def resolve_threads(config: TrainingConfig, recipe: Recipe, checkpoint: str | None) -> TrainingConfig:
-    """Return `config` with `threads: auto` resolved to a number.
+    """Return `config`, whose number of processes is resolved, with `threads: auto` resolved to a number.
 
     A pretrained encoder that starts from a `checkpoint` gets all cores. Every other system gets one core, because
     small models lose more time by waiting for threads than they gain from them.
@@ -18,10 +18,10 @@ def resolve_threads(config: TrainingConfig, recipe: Recipe, checkpoint: str | No
     if config.threads != "auto":
         return config
     large = recipe.encoder.get("kind") == "pretrained" and checkpoint is not None
-    return replace(config, threads=available_cores() if large else 1)
+    return replace(config, threads=available_cores(int(config.processes)) if large else 1)
 
 
-def available_cores() -> int:
-    """Return the number of cores for this process: those that it may use, divided among torchrun's processes here."""
+def available_cores(processes: int = 1) -> int:
+    """Return the number of cores for each of the `processes` of a training, or of those that torchrun started here."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, allowed // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    return max(1, allowed // int(os.environ.get("LOCAL_WORLD_SIZE", processes)))

@@ -20,6 +20,7 @@ from epigram.nn.torch_adapter import keep_freed_memory
 from epigram.training import parallel
 from epigram.training.checkpoint import Checkpoints, checkpoint_or_stop
 from epigram.training.config import ceil_divide
+from epigram.training.gradient_buckets import GradientBuckets
 from epigram.training.history import CHECK_INTERVAL, Position, Progress, Record, Report, estimate_pace
 from epigram.training.objectives.base import Batch, Objective
 from epigram.training.optimization import build_optimizer, build_schedule, scale_learning_rate
@@ -41,9 +42,8 @@ class Trainer:
     """Trainer of `model` for an `objective`, which holds the texts and computes losses and evaluations.
 
     It selects the weights with the best evaluation and stops early, unless the objective keeps the last weights. With
-    `checkpoints`, it resumes from the latest one, and the result is that of an uninterrupted training. Several
-    processes that train together keep no checkpoints. With a `plan`, nothing is evaluated: the training takes the
-    plan's decisions and ends with its last step.
+    `checkpoints`, it resumes from the latest one, and the result is that of an uninterrupted training. With a `plan`,
+    nothing is evaluated: the training takes the plan's decisions and ends with its last step.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Trainer:
         keep_freed_memory()
         objective.prepare(model)
         parallel.broadcast_and_seed(model, seed)
-        self.checkpoints = checkpoints if parallel.processes() == 1 else None
+        self.checkpoints = checkpoints
         self.order = np.random.default_rng(seed)
         self.per_epoch = len(objective.epoch(np.random.default_rng(seed)))
         self.config = objective.config.lengthened(self.per_epoch)
@@ -70,6 +70,7 @@ class Trainer:
         self.steps = self.planned if self.plan is None else self.plan.steps
         self.plateau = ceil_divide(PLATEAU_EVALUATIONS * self.config.epochs, objective.config.epochs)
         self.used_rows = use_rows(model, objective, self.config)
+        self.buckets = GradientBuckets(model) if parallel.processes() > 1 else None
         self.optimizer = build_optimizer(model, self.config, rate or self.config.learning_rate)
         if self.used_rows is not None:
             self.optimizer.register_step_post_hook(self.used_rows.decay_others)
@@ -172,14 +173,17 @@ class Trainer:
         """Return the loss of a step, or None if out of memory."""
         self.model.train()
         try:
-            return optimizer_step(self.model, self._losses(batch), self.optimizer, self.config.clip)
+            return optimizer_step(self.model, self._losses(batch), self.optimizer, self.config.clip, self.buckets)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
         return None  # not in the handler, whose error keeps the memory in use
 
     def _losses(self, batch: Batch) -> Iterator[Tensor]:
-        for rows, weight in parallel.split_batch(batch.rows, self.model, self.position.pieces):
+        parts = list(parallel.split_batch(batch.rows, self.model, self.position.pieces))
+        for number, (rows, weight) in enumerate(parts, start=1):
+            if self.buckets is not None and number == len(parts):
+                self.buckets.expect_last()
             yield self.objective.loss(self.model, Batch(batch.texts, rows)) * weight
 
     def _check_divergence(self) -> None:
@@ -265,7 +269,10 @@ class Trainer:
         )
 
     def state(self) -> State | None:
-        """Return all that the next step depends on; None if a loss since the last check was NaN or infinite."""
+        """Return all that the next step depends on; None if a loss since the last check was NaN or infinite.
+
+        Of several processes that train together, each must call it.
+        """
         if int(self.diverged) >= 0:
             return None
         state = capture(self.model, self.optimizer, self.schedule)
@@ -283,7 +290,8 @@ class Trainer:
 
     def _resume(self) -> None:
         """Resume from the latest checkpoint, if there is one."""
-        state = self.checkpoints.latest() if self.checkpoints else None
+        with parallel.first_before_others():  # the first one removes damaged checkpoints
+            state = self.checkpoints.latest() if self.checkpoints else None
         if state is None:
             return
         facts, record = state.facts, state.facts["record"]

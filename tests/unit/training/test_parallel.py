@@ -21,6 +21,7 @@ from epigram.core.files import read_json, write_json
 from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
+from epigram.models.predict import predict
 from epigram.nn.encoders.semantic_perceptron import SemanticPerceptronConfig
 from epigram.nn.encoders.transformer import TransformerConfig
 from epigram.nn.heads.attention_labeler import AttentionLabelerConfig
@@ -39,12 +40,18 @@ CONTEXT = DataSpec(
 )
 # ε exceeds rounding errors, which are the whole gradient of some weights (a key's bias) and must not move them.
 CONFIG = TrainingConfig(epochs=3, batch_size=8, max_tokens=60, patience=9, warmup=0.1, epsilon=1e-5, precision="fp32")
+HALVES = "batches in halves"
+MEMORY = "the second process is out of memory in its first step"
+FEW = 6  # texts of one batch, which one process predicts alone
+SCORED = (100, FEW - 1)
 ROWS = "less than half of the rows of the table"
 BLOCK: dict[str, Any] = {"width": 16, "heads": 2, "hidden": 16, "depth": 2, "dropout": 0.0}
 PARTS: dict[str, tuple[Any, Any]] = {
     "mean over texts": (TransformerConfig(**BLOCK), LinearConfig(dropout=0.0)),
     "sum over texts": (TransformerConfig(**BLOCK), AttentionLabelerConfig(hidden=8, text_hidden=4)),
     ROWS: (TransformerConfig(**BLOCK), LinearConfig(dropout=0.0)),
+    HALVES: (TransformerConfig(**BLOCK), LinearConfig(dropout=0.0)),
+    MEMORY: (TransformerConfig(**BLOCK), LinearConfig(dropout=0.0)),
     "layers dropped on the way": (
         SemanticPerceptronConfig(width=16, hidden=16, depth=4, dropout=0.0, order="expectation"),
         LayerEnsembleConfig(hidden=8, tolerance=0.1),
@@ -77,10 +84,44 @@ def train(out: Path) -> None:
         model = Classifier(encoder, head_config.build(CONTEXT, encoder))
         trainer = Trainer(model, label_objective(texts(33, 0), texts(21, 1), CONFIG), seed=5)
         assert (trainer.used_rows is not None) is (name == ROWS)
+        if name == HALVES:
+            trainer.position.pieces = 2
+        if name == MEMORY and parallel.rank():
+            fail_once(trainer)
         record = trainer.run()
         where = out / f"{name}.{parallel.rank()}"
         save_file(dict(model.state_dict()), f"{where}.safetensors")
         write_json(Path(f"{where}.json"), {"depth": model.depth, "history": record.history})
+        assert trainer.position.pieces == (2 if name == HALVES or (name == MEMORY and parallel.processes() > 1) else 1)
+        for count in SCORED:
+            predict_both(model, texts(count, 2), Path(f"{where}-{count}.safetensors"))
+
+
+def fail_once(trainer: Trainer) -> None:
+    """Let the first loss of `trainer` run out of memory."""
+    objective, losses = trainer.objective, trainer.objective.loss
+
+    def fail(*given: Any) -> Any:
+        objective.loss = losses  # type: ignore[method-assign]
+        raise MemoryError
+
+    objective.loss = fail  # type: ignore[method-assign]
+
+
+def predict_both(model: Classifier, dev: TextBatches, out: Path) -> None:
+    """Write the predictions of all processes together and those of this one alone, and how many texts it read."""
+    read: list[int] = []
+    counting = model.register_forward_pre_hook(lambda model, given: read.append(len(given[0].ids)))
+    predictions = [parallel.predict_synchronized(model, dev, "fp32")]
+    counting.remove()
+    predictions.append(predict(model, dev, precision="fp32"))
+    arrays = {
+        f"{name} {number}": torch.from_numpy(getattr(each, name))
+        for number, each in enumerate(predictions)
+        for name in ("logits", "parts", "tokens")
+        if getattr(each, name) is not None
+    }
+    save_file({**arrays, "read": torch.tensor(sum(read))}, out)
 
 
 def launched(count: int, *program: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -127,7 +168,19 @@ def test_layers_went_while_two_processes_trained(both: Path) -> None:
     assert read_json(both / "two/layers dropped on the way.0.json")["depth"] < 4
 
 
-def test_the_train_stage_under_torchrun_writes_one_folder(encoded: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", SCORED)
+@pytest.mark.parametrize("name", PARTS)
+def test_each_process_predicts_its_share_and_all_have_the_bits_of_one(both: Path, name: str, count: int) -> None:
+    shares = [load_file(both / f"two/{name}.{rank}-{count}.safetensors") for rank in range(2)]
+    read = [int(share.pop("read")) for share in shares]
+    assert sum(read) == count and (count < FEW or min(read) > 0)
+    for key, together in shares[0].items():
+        kind, number = key.split()
+        assert together.equal(shares[1][key]), key
+        assert together.equal(shares[0][f"{kind} {1 - int(number)}"]), key
+
+
+def test_two_processes_of_torchrun_write_one_folder(encoded: Any, tmp_path: Path) -> None:
     encoded({**EN, "train": EN["train"] * 8}, "en")
     (tmp_path / "pretrained").mkdir()
     write_json(tmp_path / "pretrained/about.json", {"steps": 0})
@@ -146,9 +199,7 @@ def test_without_a_launcher_nothing_changes() -> None:
     rows = np.arange(5)
     with parallel.process_group():
         ((own, weight),) = parallel.split_batch(rows, torch.nn.Identity())
-        loss = torch.tensor(2.0)
         assert (own.tolist(), weight) == (rows.tolist(), 1.0)
-        assert parallel.sum_gradients(torch.nn.Identity(), loss) is loss
 
 
 def test_half_a_launcher_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,11 +14,15 @@ from epigram.core.errors import InputMissingError, ParameterError, TryAgainError
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage: its name in DVC, the stages that it depends on, and the paths that it writes."""
+    """One stage: its name in DVC, the stages that it depends on, the paths that it writes, and its number of GPUs.
+
+    `gpus` is `one` or `processes` (one for each process of a training), as `meta` of the stage in dvc.yaml says.
+    """
 
     name: str
     needs: frozenset[str]
     outs: tuple[Path, ...] = ()
+    gpus: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,7 @@ def read(root: Path) -> Graph:
                     name=_name(stage),
                     needs=frozenset(map(_name, needs)),
                     outs=tuple(Path(out.fs_path) for out in stage.outs),
+                    gpus=(getattr(stage, "meta", None) or {}).get("gpus"),
                 )
                 for stage, needs in found
             }

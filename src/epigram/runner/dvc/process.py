@@ -10,10 +10,11 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 from epigram.core.display import printable
@@ -23,6 +24,7 @@ from epigram.runner import child_process
 PROGRESS = "\x1e"  # prefix of a progress line, which replaces the previous line
 END = "\x1d"  # prefix of the line after the output of a stage if the process waits for the next one
 KILLED = 128 + signal.SIGKILL  # in most cases, the kernel killed it when out of memory
+NO_CHANGE: Mapping[str, str] = MappingProxyType({})
 REPRO_SCRIPT = Path(__file__).with_name("repro.py")
 
 
@@ -34,11 +36,15 @@ class ReproProcess:
         self.waits = False  # whether the last `dvc repro` succeeded and the process waits for the next one
         self._end = ""
 
-    def request(self, arguments: Sequence[str], outcome_file: Path) -> None:
-        """Let the process run `dvc repro` with `arguments`; the outcome is written to `outcome_file`."""
+    def request(self, arguments: Sequence[str], outcome_file: Path, environment: Mapping[str, str]) -> None:
+        """Let the process run `dvc repro` with `arguments`; the outcome is written to `outcome_file`.
+
+        The variables of `environment` replace those of the process.
+        """
         self.waits, self._end = False, f"{END}{outcome_file}"
         with suppress(BrokenPipeError):  # it was killed: its output ends, and its exit code tells the reason
-            self._requests.write(json.dumps({"arguments": arguments, "outcome": str(outcome_file)}) + "\n")
+            asked = {"arguments": arguments, "outcome": str(outcome_file), "environment": dict(environment)}
+            self._requests.write(json.dumps(asked) + "\n")
             self._requests.flush()
 
     def output(self) -> Iterator[str]:
@@ -69,10 +75,16 @@ class ReproProcesses:
         self.root = root
         self._pool, self._idle, self._lock = child_process.ProcessPool(), list[ReproProcess](), threading.Lock()
 
-    def run(self, *arguments: str, forward: Callable[[Iterable[str]], None]) -> Outcome | None:
+    def run(
+        self,
+        *arguments: str,
+        forward: Callable[[Iterable[str]], None],
+        environment: Mapping[str, str] = NO_CHANGE,
+    ) -> Outcome | None:
         """Run `dvc repro` with `arguments`, the last of which is the target, and return its outcome.
 
-        `forward` gets the lines that it prints, as soon as they are printed. After `stop`, the result is None.
+        `forward` gets the lines that it prints, as soon as they are printed. `environment` has further variables, the
+        same ones in every call. After `stop`, the result is None.
         """
         last_lines: deque[str] = deque(maxlen=MAX_DETAILS)
         with tempfile.TemporaryDirectory(prefix="epigram-") as folder:  # of this try: no other outcome can be read
@@ -81,7 +93,7 @@ class ReproProcesses:
             if process is None:
                 return None
             try:
-                process.request(arguments, file)
+                process.request(arguments, file, environment)
                 forward(read_lines(process.output(), last_lines))
             finally:
                 code = self._finish(process)

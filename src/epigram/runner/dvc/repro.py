@@ -4,8 +4,9 @@ python -P src/epigram/runner/dvc/repro.py CODE REQUESTS
 
 CODE is the PYTHONPATH of the stages. This process itself imports the code of the runner that started it, not that of
 the workspace, which may be an older revision. REQUESTS is a file descriptor with a line for each `dvc repro`: its
-arguments ([--single-item] [--force] TARGET) and the file of its outcome, as JSON. The process ends with the first one
-that fails, or that leaves another process running; the supervisor then kills what is left.
+arguments ([--single-item] [--force] TARGET), the file of its outcome and its environment variables, as JSON. The
+process ends with the first one that fails, or that leaves another process running; the supervisor then kills what is
+left.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def main() -> None:
     with os.fdopen(int(requests), encoding="utf-8") as lines:
         for line in lines:
             request = json.loads(line)
+            os.environ.update(request["environment"])
             os.environ[OUTCOME_FILE] = request["outcome"]
             run(request["arguments"])
             if not is_last_of_group():

@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from epigram.core.signals import interrupt_waits
 from epigram.runner.dvc import graph, lock_order
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.prefect import heartbeat, publish, ray_cluster
+from epigram.runner.prefect.gpus import GpuPool, gpus_by_stage, stages_per_gpu, visible_gpus
 from epigram.runner.prefect.planned_systems import PlannedSystem, read_systems
 from epigram.runner.prefect.publish import Run, RunFailedError, StageResult
 from epigram.runner.prefect.schedule import Schedule
@@ -78,7 +79,12 @@ class PipelineRun:
         """Return the slots of the run, which its stages take in the order of their remaining paths."""
         seconds = expected_seconds(self._submitted, self.workspace.main / "runs", self.workspace.dataset, systems)
         total = self.request.max_parallel or os.cpu_count() or 1
-        return Slots(total, slots_by_system(systems), Schedule(self._submitted, seconds))
+        names = () if self.request.ray else visible_gpus()
+        self._available = ray_cluster.gpus_per_node() if self.request.ray else len(names)
+        needed = gpus_by_stage(self._submitted, systems, self._available)
+        threads = slots_by_system(systems, self._available)
+        pool = GpuPool(names, needed, stages_per_gpu())
+        return Slots(total, threads, Schedule(self._submitted, seconds), pool)
 
     def stages(self, futures: Futures) -> Iterator[Stage]:
         """Yield each stage, after its dependencies, as soon as its task can be submitted; then wait for all tasks.
@@ -103,9 +109,20 @@ class PipelineRun:
         self._prepare()
         return True
 
+    def resources(self, stage: Stage) -> AbstractContextManager[Any]:
+        """Return the context in which the task of `stage` is submitted: in a Ray cluster with GPUs, it reserves some.
+
+        Without Ray, the stage waits for its GPUs in `Slots`.
+        """
+        return ray_cluster.reserve_gpus(self._gpus(stage)) if self.request.ray and self._available else nullcontext()
+
+    def _gpus(self, stage: Stage) -> int:
+        return min(self._available, self._runner.slots.gpus.needed.get(stage.name, 0))
+
     def attempt(self, stage: Stage, delays: Sequence[float]) -> Callable[[], State[Any]]:
         """Return the function that a stage's task calls for each of its attempts."""
-        runner = ray_cluster.RemoteRunner(self._runner.root) if self.request.ray else self._runner
+        hides_gpus = self._available > 0 and not self._gpus(stage)
+        runner = ray_cluster.RemoteRunner(self._runner.root, hides_gpus) if self.request.ray else self._runner
         return stage_attempt(runner, stage.name, current=stage.name in self.graph.current, delays=delays)
 
     def stop(self) -> None:

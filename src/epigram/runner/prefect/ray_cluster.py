@@ -9,7 +9,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from epigram.core.errors import TryAgainError
 from epigram.core.extras import require
 from epigram.core.outcome import Outcome
 from epigram.runner.dvc.graph import Graph, Stage
+from epigram.runner.prefect.gpus import GpuPool, stages_per_gpu
 from epigram.runner.prefect.ray_address import LOCAL
 from epigram.runner.prefect.slots import Slots
 from epigram.runner.prefect.stage import Log, Runner
@@ -36,13 +37,18 @@ PASSED_PREFIXES = ("PREFECT_", "EPIGRAM_", "OMP_")  # prefixes of the environmen
 
 @dataclass(frozen=True)
 class RemoteRunner:
-    """Runner of a stage of the workspace `root` on the Ray worker of its task; it reports only to that task."""
+    """Runner of a stage of the workspace `root` on the Ray worker of its task; it reports only to that task.
+
+    `hides_gpus`: the stage has none, which Ray does not tell it.
+    """
 
     root: Path
+    hides_gpus: bool = False
 
     def run(self, name: str, log: Log, report: Callable[[str], None]) -> Outcome:
         """Run the stage. This process supervises it: when the worker ends, the stage is terminated."""
-        runner = Runner(self.root, StatusTable([name], Console(quiet=True)), slots=Slots(1))
+        all_gpus = GpuPool(("all",) if self.hides_gpus else ())  # the stage gets none of them
+        runner = Runner(self.root, StatusTable([name], Console(quiet=True)), Slots(1, gpus=all_gpus))
         try:
             return runner.run(name, log, report)
         finally:
@@ -98,6 +104,25 @@ def _ray_options(address: str, root: Path, slots: int | None) -> dict[str, Any]:
         os.environ.update(KEEP_SUPERVISOR)
         options |= {"num_cpus": slots or os.cpu_count(), "include_dashboard": False}
     return options
+
+
+def gpus_per_node() -> int:
+    """Return the number of GPUs of the node with the most, in the cluster to which this process is connected."""
+    import ray
+
+    nodes: Any = ray.nodes  # has no types
+    return max((int(node["Resources"].get("GPU", 0)) for node in nodes() if node["Alive"]), default=0)
+
+
+def reserve_gpus(count: int) -> AbstractContextManager[Any]:
+    """Return a context in which a submitted task gets `count` GPUs of its worker's node; Ray hides all others from it.
+
+    A single GPU is shared with other stages if EPIGRAM_STAGES_PER_GPU says so.
+    """
+    from prefect_ray.context import remote_options
+
+    reserved: AbstractContextManager[Any] = remote_options(num_gpus=1 / stages_per_gpu() if count == 1 else count)
+    return reserved
 
 
 def ready_stages(stages: Graph, futures: Mapping[str, PrefectFuture[Any]], runner: Runner) -> Iterator[Stage]:

@@ -1,13 +1,15 @@
-"""Limit of parallel stages: each stage takes as many slots as it has CPU threads."""
+"""Limit of parallel stages: each stage takes as many slots as it has CPU threads, and the GPUs that it needs."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from epigram.core.errors import ParameterError
 from epigram.runner.dvc.graph import Graph
+from epigram.runner.prefect.gpus import GpuPool
 from epigram.runner.prefect.planned_systems import PlannedSystem
 from epigram.runner.prefect.schedule import Schedule
 
@@ -15,14 +17,21 @@ HANDOVER = 5.0  # seconds at most from the moment at which a stage can start unt
 
 
 class Slots:
-    """Pool of `total` slots, which go to the waiting stages in the order of `schedule`.
+    """Pool of `total` slots and of `gpus`, which go to the waiting stages in the order of `schedule`.
 
-    A stage waits until all slots that it needs are free at once, so two large stages never block each other. `needed`
+    A stage waits until all that it needs is free at once, so two large stages never block each other. `needed`
     maps each system that needs more than one slot to its number of slots; a stage `train@bert` belongs to the system
     `bert`.
     """
 
-    def __init__(self, total: int, needed: Mapping[str, int] | None = None, schedule: Schedule | None = None) -> None:
+    def __init__(
+        self,
+        total: int,
+        needed: Mapping[str, int] | None = None,
+        schedule: Schedule | None = None,
+        gpus: GpuPool | None = None,
+    ) -> None:
+        self.gpus = gpus or GpuPool()
         self.total, self.free, self.needed = total, total, needed or {}
         self.schedule = schedule or Schedule(Graph({}), {})
         self._changed = threading.Condition()
@@ -35,8 +44,11 @@ class Slots:
         return min(self.total, self.needed.get(stage.partition("@")[2], 1))
 
     @contextmanager
-    def acquire(self, stage: str) -> Iterator[None]:
-        """Wait for the slots of `stage` and hold them while the context is open."""
+    def acquire(self, stage: str) -> Iterator[dict[str, str]]:
+        """Wait for the slots and the GPUs of `stage` and hold them while the context is open.
+
+        Yields the environment variables that show it only its GPUs.
+        """
         count = self.count(stage)
         with self._changed:
             if self._unused:  # the tasks of all stages that can start at once come here in any order
@@ -48,12 +60,14 @@ class Slots:
                 self._changed.wait(HANDOVER / 10)
             self._waiting.remove(stage)
             self.free -= count
+            taken = self.gpus.take(stage)
             self._changed.notify_all()  # another stage may fit as well
         try:
-            yield
+            yield self.gpus.environment(taken)
         finally:
             with self._changed:
                 self.free += count
+                self.gpus.put_back(taken)
                 self._changed.notify_all()
 
     def finish(self, stage: str) -> None:
@@ -68,15 +82,23 @@ class Slots:
         """Return the stage that takes the next free slots: the first one that fits, waiting or expected."""
         now = time.monotonic()
         stages = self._waiting.union(name for name, until in self._expected.items() if until > now)
-        return self.schedule.first(name for name in stages if self.count(name) <= self.free)
+        return self.schedule.first(name for name in stages if self._fits(name))
+
+    def _fits(self, stage: str) -> bool:
+        return self.count(stage) <= self.free and self.gpus.fits(stage)
 
 
-def slots_by_system(systems: Mapping[str, PlannedSystem]) -> dict[str, int]:
-    """Return the slots (CPU threads) of each system and student, from its own settings or its recipe."""
+def slots_by_system(systems: Mapping[str, PlannedSystem], gpus: int = 0) -> dict[str, int]:
+    """Return the slots (CPU threads of all processes) of each system and student, on a machine with so many `gpus`."""
+    return {name: _slots(system, gpus) for name, system in systems.items() if system.recipe.has_encoder}
+
+
+def _slots(system: PlannedSystem, gpus: int) -> int:
+    from epigram.training.processes import resolve_processes
     from epigram.training.threads import resolve_threads
 
-    return {
-        name: int(resolve_threads(system.config, system.recipe, system.checkpoint).threads)
-        for name, system in systems.items()
-        if system.recipe.has_encoder
-    }
+    config = system.config
+    with suppress(ParameterError):  # the stage itself reports an impossible number of processes
+        config = resolve_processes(config, system.recipe, folds=0, gpus=gpus)
+    config = resolve_threads(config, system.recipe, system.checkpoint)
+    return int(config.threads) * int(config.processes)

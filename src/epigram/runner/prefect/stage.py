@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -66,21 +66,21 @@ class Runner:
 
         If a cache file of its outputs is damaged, the stage runs again.
         """
-        with self.slots.acquire(name):
-            outcome = self._run(name, log, report)
+        with self.slots.acquire(name) as environment:
+            outcome = self._run(name, log, report, environment)
             if not outcome.code and self._remove_damaged(name):
                 log.warning("DVC's cache had a damaged file of %s; running the stage again", name)
-                outcome = self._run(name, log, report)
+                outcome = self._run(name, log, report, environment)
             if not outcome.code:
                 self.slots.finish(name)
         return outcome
 
-    def _run(self, name: str, log: Log, report: Callable[[str], None]) -> Outcome:
+    def _run(self, name: str, log: Log, report: Callable[[str], None], environment: Mapping[str, str]) -> Outcome:
         def forward(lines: Iterable[str]) -> None:
             self.table.start(name)
             _forward_output(lines, log, lambda line: self.table.set_line(name, line), report)
 
-        outcome = self._processes.run("--single-item", name, forward=forward)
+        outcome = self._processes.run("--single-item", name, forward=forward, environment=environment)
         return outcome or _cancelled(name)
 
     def _remove_damaged(self, name: str) -> bool:

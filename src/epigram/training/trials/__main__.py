@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def run(spec: TrialSpec, view: View, pretrained: Path) -> TrialResult:
     """Return the result of a trial on `view`; with folds, one model is trained for each of the first `spec.folds`."""
     path, system = f"systems.{spec.name}", validate_as(System, spec.system)
     recipe = recipe_of(spec.name, system, checkpoint=view.checkpoint)
-    config = resolve_threads(configure(spec.name, recipe), recipe, view.checkpoint)
+    config = resolve_threads(replace(configure(spec.name, recipe), processes=1), recipe, view.checkpoint)
     torch.set_num_threads(int(config.threads))
     predictions, labels, seconds, rows, answered = [], [], 0.0, 0, 0.0
     for part, encoder in _parts(spec, view, pretrained):

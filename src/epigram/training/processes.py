@@ -1,0 +1,69 @@
+"""Number of processes that train a system together (`train.processes`)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import torch
+
+from epigram.core.errors import ParameterError
+from epigram.models.recipe import Recipe
+from epigram.training.config import TrainingConfig
+
+
+def launched_processes() -> int:
+    """Return the number of processes that a launcher has started, this one included; 1 without a launcher."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def resolve_processes(config: TrainingConfig, recipe: Recipe, *, folds: int, gpus: int | None = None) -> TrainingConfig:
+    """Return `config` with the number of processes that train the system; under torchrun it is that of torchrun.
+
+    `auto` is the number of `gpus` (default: those that PyTorch finds), but at most one process per text of a batch. It
+    is 1 without a GPU. With `folds`, and for a model that is not trained by gradient descent on its labels, it is 1.
+    Raises ParameterError for another number that is impossible.
+    """
+    one = _reason_for_one(recipe, folds)
+    launched = launched_processes()
+    if launched > 1:
+        _check_launched(config, launched, one)
+        return replace(config, processes=launched)
+    if recipe.train_settings is not None:  # check_system reports that the setting has no effect
+        return replace(config, processes=1)
+    gpus = torch.cuda.device_count() if gpus is None else gpus
+    if config.processes == "auto":
+        return replace(config, processes=1 if one else max(1, min(gpus, config.batch_size)))
+    _check(config.processes, config.batch_size, gpus, one)
+    return config
+
+
+def _reason_for_one(recipe: Recipe, folds: int) -> str:
+    """Return why the system is trained in one process; empty if several are possible."""
+    if folds:
+        return "train has folds, which are trained in one process"
+    return "" if recipe.train_settings is None else f"{recipe.training}, so it is trained in one process"
+
+
+def _check_launched(config: TrainingConfig, launched: int, one: str) -> None:
+    """Raise ParameterError if the processes of torchrun cannot train the system, or if another number is set."""
+    if one:
+        raise ParameterError(f"{one}; start without torchrun")
+    if config.processes not in (1, "auto", launched):
+        raise ParameterError(
+            f"params.yaml: train.processes is {config.processes}, but torchrun has started {launched} processes; "
+            "start without torchrun, or remove the setting"
+        )
+
+
+def _check(count: int, batch_size: int, gpus: int, one: str) -> None:
+    """Raise ParameterError if `count` processes cannot train together here."""
+    if count > 1 and one:
+        reason, most = one, 1
+    elif count > batch_size:
+        reason, most = f"train.batch_size is {batch_size}", batch_size
+    elif gpus and count > gpus:
+        reason, most = f"each process needs its own GPU, of which there are {gpus}", gpus
+    else:
+        return
+    raise ParameterError(f"params.yaml: train.processes is {count}, but {reason}; set it to at most {most}")
