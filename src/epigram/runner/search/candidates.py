@@ -9,14 +9,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from epigram.core.checkpoint_folders import is_sentence_encoder
 from epigram.models.settings import System
 from epigram.runner.search.goal import Quality
 from epigram.text.settings import NO_TAGGER
 from epigram.text.tagsets import Language
 
 ENCODED, TOKENS = "sentences", "token"  # views: of the pretrained encoder, and from scratch
-BATCH, MIN_STEPS = 32, 200  # of fine-tuning; with few rows, epochs alone have too few steps
-RATES = (5e-5, 2e-5, 1e-4, 2e-4)  # learning rates of fine-tuning, the first one without a search
+BATCH, MIN_STEPS = 32, 60  # of fine-tuning; with few rows, epochs alone have too few steps
+RATES = (2e-4, 1e-4, 5e-5, 4e-4)  # learning rates of fine-tuning, the first one without a search
+# of an encoder with layers: the head starts from a regression, and lower layers learn more slowly
+HEAD, LAYER_DECAY = {"pool": "mean", "layers": 4, "dropout": 0.0}, 0.8
+POOLED_MIN_STEPS, POOLED_RATES = 200, (5e-5, 2e-5, 1e-4, 2e-4)  # of an encoder without layers, with a new head
 LENGTHS = (128, 64, 32)  # tokens of a text that a frozen encoder reads, the first one unless time is short
 SCRATCH_ROWS = 2_000  # rows from which a network without pretraining is tried
 CHARACTERS, MAX_ALPHABET = [2, 3, 4, 5], 6_000  # n-grams of characters; with more characters, keys exceed 64 bits
@@ -136,7 +140,16 @@ def trained(facts: Facts, quality: Quality) -> list[Candidate]:
         settings = {"epochs": 8, "batch_size": 64}
         network = Candidate(name="textcnn", system=System(view=TOKENS, train=settings))
         return [network] if facts.train >= SCRATCH_ROWS else []
-    settings = {"epochs": 4, "batch_size": BATCH, "min_steps": MIN_STEPS}
-    base = Candidate(name="fine_tuned", system=System(view=ENCODED, recipe="bert", train=settings))
-    rates = RATES if quality == "best" and facts.test else RATES[:1]
-    return [base.with_train(learning_rate=rate) for rate in rates]
+    base, rates = fine_tuned(has_layers=not is_sentence_encoder(facts.checkpoint))
+    tried = rates if quality == "best" and facts.test else rates[:1]
+    return [base.with_train(learning_rate=rate) for rate in tried]
+
+
+def fine_tuned(*, has_layers: bool) -> tuple[Candidate, tuple[float, ...]]:
+    """Return a fine-tuned encoder, and the learning rates to try."""
+    settings = {"epochs": 4, "batch_size": BATCH}
+    if not has_layers:
+        system = System(view=ENCODED, recipe="bert", train={**settings, "min_steps": POOLED_MIN_STEPS})
+        return Candidate(name="fine_tuned", system=system), POOLED_RATES
+    settings |= {"min_steps": MIN_STEPS, "layer_decay": LAYER_DECAY, "fitted_head": True}
+    return Candidate(name="fine_tuned", system=System(view=ENCODED, recipe="bert", head=HEAD, train=settings)), RATES
