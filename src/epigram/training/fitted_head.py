@@ -32,9 +32,12 @@ def not_fitted(head: Any) -> str | None:
 
 
 def can_fit_head(model: Classifier, train: TextBatches) -> bool:
-    """Return whether the head can start from a regression on `train`: a student's labels are probabilities."""
-    labels = train.labels
-    return labels is not None and not labels.is_floating_point() and not_fitted(model.head.config) is None
+    """Return whether the head can start from a regression on `train`: not on one text, nor on a student's labels.
+
+    The labels of a student are probabilities.
+    """
+    classes = train.labels is not None and not train.labels.is_floating_point()
+    return classes and len(train) > 1 and not_fitted(model.head.config) is None
 
 
 def fit_head(model: Classifier, train: TextBatches, class_weight: ClassWeight) -> None:

@@ -57,9 +57,11 @@ def test_a_head_that_a_regression_does_not_fit_stays_as_it_is() -> None:
     torch.testing.assert_close(head_of(model), head_of(before))
 
 
-def test_probabilities_of_a_teacher_are_no_labels_of_a_regression() -> None:
+def test_a_regression_needs_two_texts_with_labels_that_are_no_probabilities() -> None:
     texts = texts_of(RECIPE)
     assert can_fit_head(build(RECIPE), texts)
+    assert can_fit_head(build(RECIPE), texts.part(np.arange(2)))
+    assert not can_fit_head(build(RECIPE), texts.part(np.arange(1)))
     texts.labels = torch.full((len(texts), 2), 0.5)
     assert not can_fit_head(build(RECIPE), texts)
 

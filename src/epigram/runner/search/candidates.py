@@ -19,7 +19,8 @@ ENCODED, TOKENS = "sentences", "token"  # views: of the pretrained encoder, and 
 BATCH, MIN_STEPS = 32, 60  # of fine-tuning; with few rows, epochs alone have too few steps
 RATES = (2e-4, 1e-4, 5e-5, 4e-4)  # learning rates of fine-tuning, the first one without a search
 # of an encoder with layers: the head starts from a regression, and lower layers learn more slowly
-HEAD, LAYER_DECAY = {"pool": "mean", "layers": 4, "dropout": 0.0}, 0.8
+HEAD: dict[str, Any] = {"pool": "mean", "layers": 4, "dropout": 0.0}
+LAYER_DECAY = 0.8
 POOLED_MIN_STEPS, POOLED_RATES = 200, (5e-5, 2e-5, 1e-4, 2e-4)  # of an encoder without layers, with a new head
 LENGTHS = (128, 64, 32)  # tokens of a text that a frozen encoder reads, the first one unless time is short
 SCRATCH_ROWS = 2_000  # rows from which a network without pretraining is tried
@@ -147,7 +148,7 @@ def trained(facts: Facts, quality: Quality) -> list[Candidate]:
 
 def fine_tuned(*, has_layers: bool) -> tuple[Candidate, tuple[float, ...]]:
     """Return a fine-tuned encoder, and the learning rates to try."""
-    settings = {"epochs": 4, "batch_size": BATCH}
+    settings: dict[str, Any] = {"epochs": 4, "batch_size": BATCH}
     if not has_layers:
         system = System(view=ENCODED, recipe="bert", train={**settings, "min_steps": POOLED_MIN_STEPS})
         return Candidate(name="fine_tuned", system=system), POOLED_RATES
