@@ -100,4 +100,4 @@ repair: $(READY) ## check all files in DVC's cache and remove damaged ones; 1 mi
 
 clean: ## remove all outputs of the pipeline; keep your data, .venv and runs
 	@rm -rf .epigram .dvc/cache .dvc/tmp dvc.lock
-	@find data -mindepth 1 -maxdepth 1 ! -name sources ! -name pocket ! -name local -exec rm -rf {} +
+	@git clean -fdxq --exclude=/data/sources --exclude=/data/pocket --exclude=/data/local data

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks import corpora, results
+from benchmarks import corpora, gpu, results
 from benchmarks.table import accuracy_table, table
 from benchmarks.timing import Plan, SkippedError, apart
 
@@ -111,6 +111,12 @@ def run(names: Sequence[str], asked: argparse.Namespace) -> tuple[list[Any], lis
     return rows, accuracy
 
 
+def gpu_lines(device: str) -> str:
+    """Return a line for each family of GPU benchmarks, which `python -m benchmarks.gpu` measures on a GPU."""
+    why = "no GPU" if device == "cpu" else "run python -m benchmarks.gpu"
+    return "\n".join(f"GPU, {family}: not measured ({why})" for family in gpu.FAMILIES)
+
+
 def main() -> None:
     """Measure, print and store."""
     parser = argparse.ArgumentParser(description="Measure speed and memory, or accuracy after equal epochs.")
@@ -126,6 +132,7 @@ def main() -> None:
         print(accuracy_table(accuracy))
     if rows:
         print(table(rows, accuracy))
+        print(gpu_lines(gpu.device_name()))
 
 
 if __name__ == "__main__":
