@@ -31,6 +31,7 @@ from epigram.inference.dataset_batches import batches_of, data_spec_of, template
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES
 from epigram.text.encoded_dataset import View
+from epigram.training.fitted_head import fit_head
 from epigram.training.objectives.base import Evaluation
 from epigram.training.objectives.classification import Classification
 from epigram.training.trainer import Trainer
@@ -39,7 +40,10 @@ BATCH, EPOCHS, EVALUATIONS, LESS = 32, 3, 6, 0.003
 RATES = (5e-5, 1e-4, 2e-4)  # of the peer, chosen by the accuracy at the end of the first seed's training
 ARMS: dict[str, dict[str, Any]] = {  # head and training of the system `bert`
     "bert": {"train": {"epochs": EPOCHS}},
-    "quick": {"head": {"pool": "mean", "layers": 4, "dropout": 0.0}, "train": {"epochs": 2, "learning_rate": 2e-4}},
+    "quick": {
+        "head": {"pool": "mean", "layers": 4, "dropout": 0.0},
+        "train": {"epochs": 2, "learning_rate": 2e-4, "layer_decay": 0.8, "fitted_head": True},
+    },
 }
 
 
@@ -84,6 +88,8 @@ def ours(view: View, arm: str, seed: int) -> Curve:
     train, dev = (texts_of(view, view.split(name), minilm.LENGTH) for name in ("train", "dev"))
     objective = Timed(train, dev, config)
     objective.start()
+    if config.fitted_head:
+        fit_head(model, train, config.class_weight)
     Trainer(model, objective, seed=seed).run()
     texts = batches_of(view, "test", template_of(view, minilm.LENGTH, model))
     test = predict(model, texts).score(view.split("test").labels)
