@@ -99,6 +99,7 @@ def ours(view: View, arm: str, seed: int) -> Curve:
 def theirs(view: View, rate: float, seed: int, folder: Path) -> Curve:
     """Return the curve of one training of the Trainer, which keeps the weights of its last step."""
     from transformers import TrainerCallback
+    from transformers.trainer_utils import IntervalStrategy
 
     began, seconds, accuracy = perf_counter(), list[float](), list[float]()
 
@@ -124,10 +125,10 @@ def theirs(view: View, rate: float, seed: int, folder: Path) -> Curve:
         warmup_steps=round(0.1 * EPOCHS * steps),
         per_device_train_batch_size=BATCH,
         per_device_eval_batch_size=64,
-        eval_strategy="steps",
         eval_steps=max(1, steps // EVALUATIONS),
     )
     by_length = [sorted(rows[name], key=lambda row: len(row["input_ids"])) for name in ("dev", "test")]
+    made.args.eval_strategy = IntervalStrategy.STEPS
     made.eval_dataset, made.compute_metrics = by_length[0], right
     made.add_callback(Clock())
     began = perf_counter()
