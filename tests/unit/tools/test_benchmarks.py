@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import corpora, intervals, readme, results, run
+from benchmarks import corpora, gpu, intervals, readme, results, run
 from benchmarks.rows import Reach
 from benchmarks.table import judged, table
 from benchmarks.timing import Plan, SkippedError
@@ -185,7 +185,9 @@ def test_a_family_that_cannot_run_says_why(
     run_main(monkeypatch, tmp_path, "finetune", "batches", "--tiny")
     out, err = capsys.readouterr()
     assert "finetune: skipped: weights are needed" in err
-    assert len(out.splitlines()) == 4  # the header, a row, two peers
+    lines = out.splitlines()
+    assert len(lines) == 4 + len(gpu.FAMILIES)  # the header, a row, two peers, and those that need a GPU
+    assert all(line.startswith(f"GPU, {name}: ") for name, line in zip(gpu.FAMILIES, lines[4:], strict=True))
     assert not (tmp_path / "m.json").exists()
 
 
