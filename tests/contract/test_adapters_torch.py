@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -79,6 +80,14 @@ def test_the_gradient_of_a_softmax_is_that_of_its_scores(name: str, monkeypatch:
     weights = scores.softmax(-1)
     weights.backward(gradient)
     torch.testing.assert_close(torch_adapter.softmax_gradient(gradient, weights.detach()), scores.grad)
+
+
+def test_the_gradient_of_a_softmax_keeps_no_tensor() -> None:
+    gradient, weights = torch.ones(2, 3), torch.full((2, 3), 1 / 3)
+    held = [weakref.ref(gradient), weakref.ref(weights)]
+    torch_adapter.softmax_gradient(gradient, weights)
+    del gradient, weights
+    assert [each() for each in held] == [None, None]
 
 
 @pytest.mark.parametrize("missing", ["_linear_pointwise", "_reorder_linear_weight"])

@@ -97,7 +97,6 @@ def restore_forward(module: nn.Module) -> None:
     vars(module).pop("forward")
 
 
-@cache
 def softmax_gradient(gradient: Tensor, weights: Tensor) -> Tensor:
     """Return the gradient of the scores, from that of their softmax over the last dimension and from the softmax.
 
@@ -110,6 +109,7 @@ def softmax_gradient(gradient: Tensor, weights: Tensor) -> Tensor:
     return found
 
 
+@cache
 def keep_freed_memory() -> None:
     """Let the C library keep freed tensor memory for the next step, because new pages are slow.
 
