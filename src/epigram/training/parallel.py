@@ -16,10 +16,11 @@ mean`), which are means over the tokens of a share. Without a launcher, the func
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -110,11 +111,14 @@ def gather(tensor: Tensor) -> Tensor:
 
 
 def from_first(compute: Callable[[], T]) -> T:
-    """Return, in every process, what `compute` returns in the process with rank 0."""
-    found: list[Any] = [compute() if rank() == 0 else None]
-    if processes() > 1:
-        distributed.broadcast_object_list(found, 0)
-    result: T = found[0]
+    """Return, in every process, what `compute` returns in the process with rank 0, a value of JSON."""
+    if processes() == 1:
+        return compute()
+    text = json.dumps(compute()).encode() if rank() == 0 else b""
+    [size] = maximum([len(text)])
+    found = torch.tensor(list(text), dtype=torch.uint8) if rank() == 0 else torch.empty(size, dtype=torch.uint8)
+    distributed.broadcast(found, 0)
+    result: T = json.loads(bytes(found.tolist()))
     return result
 
 
