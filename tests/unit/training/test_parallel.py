@@ -78,6 +78,7 @@ def texts(count: int, seed: int) -> TextBatches:
 
 def train(out: Path) -> None:
     """Train every system of PARTS and write its weights and history, one set of files per process."""
+    write_json(out / f"exchanged.{parallel.rank()}.json", exchanged())
     for name, (encoder_config, head_config) in PARTS.items():
         torch.manual_seed(parallel.rank())  # each process starts from other weights and gets those of rank 0
         encoder = encoder_config.build(replace(CONTEXT, vocabulary=120) if name == ROWS else CONTEXT)
@@ -95,6 +96,12 @@ def train(out: Path) -> None:
         assert trainer.position.pieces == (2 if name == HALVES or (name == MEMORY and parallel.processes() > 1) else 1)
         for count in SCORED:
             predict_both(model, texts(count, 2), Path(f"{where}-{count}.safetensors"))
+
+
+def exchanged() -> dict[str, Any]:
+    """Return what the process with rank 0 says, and the largest of a number of each."""
+    said = parallel.from_first(lambda: {"rank": parallel.rank(), "text": "gelé 中", "none": []})
+    return {"said": said, "largest": parallel.maximum([parallel.rank(), 5 - parallel.rank()])}
 
 
 def fail_once(trainer: Trainer) -> None:
@@ -162,6 +169,13 @@ def test_two_processes_end_as_one_and_alike(both: Path, name: str) -> None:
     assert told["depth"] == one["depth"]
     for line, other in zip(told["history"], one["history"], strict=True):
         assert other == pytest.approx(line, abs=1e-5)
+
+
+def test_all_processes_have_what_the_first_one_says_and_the_largest_numbers(both: Path) -> None:
+    first = {"rank": 0, "text": "gelé 中", "none": []}
+    assert read_json(both / "exchanged.0.json") == {"said": first, "largest": [0, 5]}
+    for rank in range(2):
+        assert read_json(both / f"two/exchanged.{rank}.json") == {"said": first, "largest": [1, 5]}
 
 
 def test_layers_went_while_two_processes_trained(both: Path) -> None:
