@@ -5,7 +5,7 @@ from __future__ import annotations
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from epigram.runner.search.choose import Ask
+from epigram.runner.search.halving import Ask
 from epigram.runner.search.session import SearchSession
 from epigram.training.trials.spec import TrialResult
 

@@ -1,15 +1,13 @@
 """Choice of systems and settings within a time budget, by trials on parts of train.
 
-Successive halving on rows (Jamieson and Talwalkar, 2016): the variants of a system are tried on few rows, and the
-better half on more. The linear and the frozen systems are kept as far as they fit into the time, because the order of
-linear, frozen and fine-tuned systems changes with the rows. What they take is estimated by trials on few rows. Dev and
-out-of-fold texts judge; the test set is not read.
+The linear and the frozen systems are kept as far as they fit into the time, because the order of linear, frozen and
+fine-tuned systems changes with the rows. What they take is estimated by trials on few rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,28 +21,17 @@ from epigram.runner.search.candidates import (
     trained,
     views,
 )
-from epigram.runner.search.costs import Costs, examined_rows, frozen_seconds, linear_seconds, step_seconds
+from epigram.runner.search.costs import Costs, examined_rows, frozen_seconds, linear_seconds
 from epigram.runner.search.goal import Goal, Stopwatch
+from epigram.runner.search.halving import Ask, Pace, halved, pace_of, predicted_pace, probe_system, trials_fit
 from epigram.runner.search.plan import Plan
-from epigram.training.trials.spec import TrialResult, TrialSpec
+from epigram.training.trials.spec import TrialResult
 
-PROBE_ROWS = 64  # rows of a trial that only measures the time
 LINEAR_ROWS = 256  # rows of such a trial of the linear SVM at most; its time is scaled up with a smaller error
+PROBE_ROWS = 64  # rows of a trial that only measures the time
 FIRST_SHARE = 0.4  # of the time that is left, for the linear system, and for the examination of train beside it
-RUNGS = (500, 2_000, 8_000)  # rows of the trials of one variant
-SEARCH_SHARE = 0.4  # of the time that is left, for trials; the rest is for the final training
 EPOCHS = (8, 6, 4, 3, 2, 1)
-MIN_TRIAL_SECONDS = 4.0  # with less time, no trial is started
 MARGIN = 0.85  # of the time that is left, for what is estimated
-
-
-@dataclass(frozen=True)
-class Ask:
-    """A trial that a search asks for; it is ended after `seconds`, and its answer is then None."""
-
-    spec: TrialSpec
-    seconds: float
-
 
 Proposals = Generator[Ask, TrialResult | None, Plan]
 
@@ -57,18 +44,6 @@ class Planned:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Tried:
-    """A candidate with its result on some rows."""
-
-    candidate: Candidate
-    result: TrialResult
-
-    def rank(self) -> tuple[float, float]:
-        """Return the key by which a better result comes first."""
-        return -self.result.score, self.result.loss
-
-
 def propose(facts: Facts, goal: Goal, watch: Stopwatch, costs: Costs, dataset: str) -> Proposals:
     """Yield the trials of a search, each of which is answered by its result, and return the plan.
 
@@ -78,16 +53,30 @@ def propose(facts: Facts, goal: Goal, watch: Stopwatch, costs: Costs, dataset: s
     svm, linear_probe = yield from _linear(facts, watch, costs)
     rows = examined_rows(FIRST_SHARE * (watch.left - costs.end), linear_probe, facts, costs)
     encoder = frozen(facts)[-1:]
-    probe = (yield from _probe(encoder[0], facts, PROBE_ROWS, watch, costs.end)) if encoder else None
+    probe = (yield from probe_system(encoder[0], facts, PROBE_ROWS, watch, costs.end)) if encoder else None
     planned = _closed_form(svm, facts, probe, watch.left - costs.end, costs)
     chosen, reserved = [each.candidate for each in planned], costs.end + sum(each.seconds for each in planned)
-    variants: list[Tried] = yield from _halved(
-        facts, _possible(facts, goal, watch.left - reserved, probe), watch, reserved
-    )
-    if variants:
-        longest = _lengthened(variants[0], facts, MARGIN * (watch.left - reserved) - 3 * costs.stage)
-        chosen += [] if longest is None else [longest]
+    if probe or not encoder:
+        chosen += yield from _trained(facts, goal, probe, watch, reserved, costs)
     return replace(_plan(facts, chosen, dataset), examine={} if rows is None else {"rows": rows})
+
+
+def _trained(
+    facts: Facts, goal: Goal, probe: TrialResult | None, watch: Stopwatch, reserved: float, costs: Costs
+) -> Generator[Ask, TrialResult | None, list[Candidate]]:
+    """Return the best variant of the trials with as many epochs as fit, if any.
+
+    If the time is too short for a trial, it is the first variant, with the speed that follows from `probe`.
+    """
+    variants = trained(facts, goal.quality)
+    if trials_fit(variants, facts, watch.left - reserved, probe):
+        best = (yield from halved(facts, variants, watch, reserved))[:1]
+        paced = [(each.candidate, pace_of(each)) for each in best]
+    else:
+        paced = [(each, predicted_pace(probe)) for each in variants[:1] if probe]
+    seconds = MARGIN * (watch.left - reserved) - 3 * costs.stage
+    longest = [_lengthened(each, pace, facts, seconds) for each, pace in paced]
+    return [each for each in longest if each]
 
 
 def _linear(
@@ -99,12 +88,12 @@ def _linear(
     """
     fastest, *slower = reversed(linear(facts))
     rows = min(LINEAR_ROWS, max(PROBE_ROWS, facts.train // 8))
-    first = yield from _probe(fastest, facts, rows, watch, costs.end)
+    first = yield from probe_system(fastest, facts, rows, watch, costs.end)
     if first is None:
         return Planned(fastest, 0.0), None
     chosen = Planned(fastest, linear_seconds(first, facts, costs))
     for candidate in slower:
-        probe = yield from _probe(candidate, facts, rows, watch, costs.end)
+        probe = yield from probe_system(candidate, facts, rows, watch, costs.end)
         seconds = math.inf if probe is None else linear_seconds(probe, facts, costs)
         if seconds > FIRST_SHARE * (watch.left - costs.end):
             break
@@ -139,89 +128,12 @@ def _frozen(facts: Facts, probe: TrialResult, seconds: float, costs: Costs) -> l
     return found
 
 
-def _possible(facts: Facts, goal: Goal, seconds: float, probe: TrialResult | None) -> list[Candidate]:
-    """Return the variants to try by gradient descent; none if the encoder is too slow for a trial in `seconds`."""
-    variants = trained(facts, goal.quality)
-    if not variants or facts.checkpoint is None:
-        return variants
-    if probe is None:
-        return []
-    steps = _trial_trainings(facts) * variants[0].steps(min(RUNGS[0], facts.train))
-    return variants if steps * step_seconds(probe) <= SEARCH_SHARE * seconds else []
-
-
-def _probe(
-    candidate: Candidate, facts: Facts, rows: int, watch: Stopwatch, reserved: float
-) -> Generator[Ask, TrialResult | None, TrialResult | None]:
-    """Return the result of a trial that only measures the cost: one training, with as many held-out texts."""
-    spec = replace(_spec(candidate, facts, rows), held_out=rows, folds=1)
-    return (yield from _run(spec, watch, reserved))
-
-
-def _try_all(
-    candidates: Iterable[Candidate], facts: Facts, rows: int, watch: Stopwatch, reserved: float = 0.0
-) -> Generator[Ask, TrialResult | None, list[Tried]]:
-    """Return the candidates whose trial on `rows` rows ends in time, with their results."""
-    tried = []
-    for candidate in candidates:
-        result = yield from _run(_spec(candidate, facts, rows), watch, reserved)
-        if result is not None:
-            tried.append(Tried(candidate, result))
-    return tried
-
-
-def _run(spec: TrialSpec, watch: Stopwatch, reserved: float) -> Generator[Ask, TrialResult | None, TrialResult | None]:
-    """Return the result of a trial, which may take a share of the time that is left besides the `reserved` seconds."""
-    seconds = SEARCH_SHARE * (watch.left - reserved)
-    return None if seconds < MIN_TRIAL_SECONDS else (yield Ask(spec, seconds))
-
-
-def _halved(
-    facts: Facts, variants: Sequence[Candidate], watch: Stopwatch, reserved: float
-) -> Generator[Ask, TrialResult | None, list[Tried]]:
-    """Return the variants that are left after the last rung that the time allows, the best one first.
-
-    The first variant shows what a step takes; without its result, no other variant is tried.
-    """
-    until = watch.left - SEARCH_SHARE * max(0.0, watch.left - reserved)  # the rest is for the final training
-    rungs = list(dict.fromkeys(min(rung, facts.train) for rung in RUNGS))
-    left = tried = yield from _try_all(variants[:1], facts, rungs[0], watch, reserved)
-    if not tried:
-        return []
-    pace, asked = _trial_trainings(facts) * _pace(tried[0]), list(variants[1:])
-    for rows in rungs:
-        if watch.left - pace * sum(each.steps(rows) for each in asked) < until:
-            break
-        found = yield from _try_all(asked, facts, rows, watch, reserved)
-        if len(found) < len(asked):
-            break  # those that were not tried on these rows cannot be compared
-        left = sorted([*tried, *found], key=Tried.rank)[: max(1, (len(tried) + len(found)) // 2)]
-        if len(left) < 2:
-            break
-        asked, tried = [each.candidate for each in left], []
-    return left
-
-
-def _pace(tried: Tried) -> float:
-    """Return the seconds of a step."""
-    return tried.result.seconds / tried.candidate.steps(tried.result.rows)
-
-
-def _trial_trainings(facts: Facts) -> int:
-    return min(facts.folds, TrialSpec.folds) or 1
-
-
-def _spec(candidate: Candidate, facts: Facts, rows: int) -> TrialSpec:
-    return TrialSpec(name=candidate.name, system=candidate.settings, rows=min(rows, facts.train))
-
-
-def _lengthened(variant: Tried, facts: Facts, seconds: float) -> Candidate | None:
+def _lengthened(candidate: Candidate, pace: Pace, facts: Facts, seconds: float) -> Candidate | None:
     """Return the candidate with as many epochs as can be trained in `seconds`, None if not even one can."""
-    pace = _pace(variant)
-    seconds -= facts.predicted * variant.result.ms_per_text / 1000
+    seconds -= facts.predicted * pace.text
     for epochs in EPOCHS:
-        found = variant.candidate.with_train(epochs=epochs)
-        if facts.trainings * pace * found.steps(facts.train) <= seconds:
+        found = candidate.with_train(epochs=epochs)
+        if facts.trainings * pace.step * found.steps(facts.train) <= seconds:
             return found
     return None
 

@@ -21,9 +21,10 @@ from epigram.runner.prefect.pipeline_run import PipelineRun, open_run
 from epigram.runner.prefect.publish import RunFailedError
 from epigram.runner.search import candidates
 from epigram.runner.search.candidates import Facts
-from epigram.runner.search.choose import Ask, propose
+from epigram.runner.search.choose import propose
 from epigram.runner.search.costs import Costs, shortage
 from epigram.runner.search.goal import Goal, Stopwatch
+from epigram.runner.search.halving import Ask
 from epigram.runner.search.plan import Plan
 from epigram.runner.search.trials import Trials
 from epigram.runner.workspace.request import Request

@@ -1,0 +1,126 @@
+"""Trials on parts of train, and successive halving on rows (Jamieson and Talwalkar, 2016).
+
+The variants of a system are tried on few rows, and the better half on more. Dev and out-of-fold texts judge; the test
+set is not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from epigram.runner.search.candidates import Candidate, Facts
+from epigram.runner.search.costs import step_seconds
+from epigram.runner.search.goal import Stopwatch
+from epigram.training.trials.spec import TrialResult, TrialSpec
+
+RUNGS = (500, 2_000, 8_000)  # rows of the trials of one variant
+SEARCH_SHARE = 0.4  # of the time that is left, for trials; the rest is for the final training
+MIN_TRIAL_SECONDS = 4.0  # with less time, no trial is started
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A trial that a search asks for; it is ended after `seconds`, and its answer is then None."""
+
+    spec: TrialSpec
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate with its result on some rows."""
+
+    candidate: Candidate
+    result: TrialResult
+
+    def rank(self) -> tuple[float, float]:
+        """Return the key by which a better result comes first."""
+        return -self.result.score, self.result.loss
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """Seconds of a training step, and of the prediction of a text."""
+
+    step: float
+    text: float
+
+
+def probe_system(
+    candidate: Candidate, facts: Facts, rows: int, watch: Stopwatch, reserved: float
+) -> Generator[Ask, TrialResult | None, TrialResult | None]:
+    """Return the result of a trial that only measures the cost: one training, with as many held-out texts."""
+    spec = replace(_spec(candidate, facts, rows), held_out=rows, folds=1)
+    return (yield from _run(spec, watch, reserved))
+
+
+def trials_fit(variants: Sequence[Candidate], facts: Facts, seconds: float, probe: TrialResult | None) -> bool:
+    """Return whether two trials, the least that can be compared, are estimated to end in their share of `seconds`."""
+    if not variants or probe is None:
+        return bool(variants)
+    steps = _trial_trainings(facts) * variants[0].steps(min(RUNGS[0], facts.train))
+    return 2 * steps * step_seconds(probe) <= SEARCH_SHARE * seconds
+
+
+def halved(
+    facts: Facts, variants: Sequence[Candidate], watch: Stopwatch, reserved: float
+) -> Generator[Ask, TrialResult | None, list[Tried]]:
+    """Return the variants that are left after the last rung that the time allows, the best one first.
+
+    The first variant shows what a step takes; without its result, no other variant is tried.
+    """
+    until = watch.left - SEARCH_SHARE * max(0.0, watch.left - reserved)  # the rest is for the final training
+    rungs = list(dict.fromkeys(min(rung, facts.train) for rung in RUNGS))
+    left = tried = yield from _try_all(variants[:1], facts, rungs[0], watch, reserved)
+    if not tried:
+        return []
+    pace, asked = _trial_trainings(facts) * pace_of(tried[0]).step, list(variants[1:])
+    for rows in rungs:
+        if watch.left - pace * sum(each.steps(rows) for each in asked) < until:
+            break
+        found = yield from _try_all(asked, facts, rows, watch, reserved)
+        if len(found) < len(asked):
+            break  # those that were not tried on these rows cannot be compared
+        left = sorted([*tried, *found], key=Tried.rank)[: max(1, (len(tried) + len(found)) // 2)]
+        if len(left) < 2:
+            break
+        asked, tried = [each.candidate for each in left], []
+    return left
+
+
+def _try_all(
+    candidates: Iterable[Candidate], facts: Facts, rows: int, watch: Stopwatch, reserved: float = 0.0
+) -> Generator[Ask, TrialResult | None, list[Tried]]:
+    """Return the candidates whose trial on `rows` rows ends in time, with their results."""
+    tried = []
+    for candidate in candidates:
+        result = yield from _run(_spec(candidate, facts, rows), watch, reserved)
+        if result is not None:
+            tried.append(Tried(candidate, result))
+    return tried
+
+
+def _run(spec: TrialSpec, watch: Stopwatch, reserved: float) -> Generator[Ask, TrialResult | None, TrialResult | None]:
+    """Return the result of a trial, which may take a share of the time that is left besides the `reserved` seconds."""
+    seconds = SEARCH_SHARE * (watch.left - reserved)
+    return None if seconds < MIN_TRIAL_SECONDS else (yield Ask(spec, seconds))
+
+
+def pace_of(tried: Tried) -> Pace:
+    """Return the measured pace of a trial."""
+    result = tried.result
+    return Pace(step=result.seconds / tried.candidate.steps(result.rows), text=result.ms_per_text / 1000)
+
+
+def predicted_pace(probe: TrialResult) -> Pace:
+    """Return the pace of fine-tuning that a trial of the frozen encoder predicts."""
+    return Pace(step=step_seconds(probe), text=probe.ms_per_text / 1000)
+
+
+def _trial_trainings(facts: Facts) -> int:
+    return min(facts.folds, TrialSpec.folds) or 1
+
+
+def _spec(candidate: Candidate, facts: Facts, rows: int) -> TrialSpec:
+    return TrialSpec(name=candidate.name, system=candidate.settings, rows=min(rows, facts.train))
