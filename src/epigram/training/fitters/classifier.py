@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from epigram.core.files import atomic_folder, write_tensors
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier, count_parameters
-from epigram.models.predict import Array, Predicted, predict
+from epigram.models.predict import Array, Predicted, gold_labels
 from epigram.training import fitters
 from epigram.training.bag_encoder import as_bags
 from epigram.training.checkpoint import mark_finished, read_finished
@@ -63,16 +63,18 @@ def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, op
 def fit_folds(folds: Iterable[Fold]) -> FoldResults:
     """Train a model for each fold, and choose the plan with the median share of steps.
 
-    The nested predictions of a fold are those of the evaluation that is nearest to the plan that the others choose.
+    The predictions of a fold are those of the evaluation that is nearest to the plan that the others choose: the best
+    of several evaluations of a few rows would score too high.
     """
-    results = [_trained_fold(fold) for fold in folds]
-    plans = [each.plan for each in results]
-    choice = median_plan(plans)
+    given = list(folds)
+    results = [_trained_fold(fold) for fold in given]
+    choice = median_plan([each.plan for each in results])
+    found = [_nested(results, place) for place in range(len(results))]
     return FoldResults(
         choice=choice,
-        predictions=[each.predicted for each in results],
+        predictions=[each.own for each in found],
         history=next(each.history for each in results if each.plan == choice),
-        nested=[_nested(results, n) for n, each in enumerate(results) if each.evaluated],
+        nested=found if given[0].options.nested else [],
     )
 
 
@@ -87,10 +89,9 @@ def _trained_fold(fold: Fold) -> _Result:
     if fold.folder is not None and (kept := read_finished(fold.folder)) is not None:
         return _Result.read(fold.folder, kept["about"])
     model, train, dev = fold.load()
-    trained = fit_model(model, train, dev, fold.options)
+    trained = fit_model(model, train, dev, replace(fold.options, nested=True))
     assert trained.plan is not None
-    predicted = predict(model, dev, precision=fold.options.config.precision)
-    result = _Result(trained.plan, predicted, trained.history, trained.evaluated)
+    result = _Result(trained.plan, trained.history, trained.evaluated, multi=gold_labels(dev).ndim == 2)
     if fold.folder is not None and fold.options.checkpoints is not None:
         result.write(fold.folder)
         mark_finished(fold.folder, fold.options.checkpoints, result.about)
@@ -100,30 +101,28 @@ def _trained_fold(fold: Fold) -> _Result:
 @dataclass(frozen=True)
 class _Result:
     plan: Plan
-    predicted: Predicted
     history: list[dict[str, float]]
     evaluated: Mapping[int, Array]  # logits by the step
+    multi: bool  # a text may have several labels
 
     def at(self, plan: Plan) -> Predicted:
         """Return the predictions of the evaluation after the step that is nearest to the end of `plan`."""
         wanted = plan.share * self.plan.total
         step = min(self.evaluated, key=lambda step: (abs(step - wanted), step))
-        return replace(self.predicted, logits=self.evaluated[step])
+        return Predicted(self.evaluated[step], None, self.multi)
 
     @property
     def about(self) -> dict[str, Any]:
-        return {"plan": asdict(self.plan), "history": self.history, "multi": self.predicted.multi}
+        return {"plan": asdict(self.plan), "history": self.history, "multi": self.multi}
 
     def write(self, folder: Path) -> None:
         with atomic_folder(folder) as new:
             evaluated = {str(step): torch.from_numpy(logits) for step, logits in self.evaluated.items()}
-            write_tensors(new / LOGITS, {"logits": torch.from_numpy(self.predicted.logits), **evaluated})
+            write_tensors(new / LOGITS, evaluated)
 
     @classmethod
     def read(cls, folder: Path, about: dict[str, Any]) -> _Result:
         plan = about["plan"]
         events = tuple(Event(*event) for event in plan["events"])
-        logits = {name: tensor.numpy() for name, tensor in load_file(folder / LOGITS).items()}
-        predicted = Predicted(logits.pop("logits"), None, about["multi"])
-        evaluated = {int(step): found for step, found in logits.items()}
-        return cls(Plan(plan["steps"], plan["total"], events), predicted, about["history"], evaluated)
+        evaluated = {int(step): logits.numpy() for step, logits in load_file(folder / LOGITS).items()}
+        return cls(Plan(plan["steps"], plan["total"], events), about["history"], evaluated, about["multi"])
