@@ -1,20 +1,19 @@
-"""Predictions of a MiniLM classifier: many texts, one text, a cold process; against transformers' pipeline()."""
+"""Predictions of a MiniLM classifier: many texts, one text, a cold process; against `inference_peers`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import cycle
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import torch
 
 from benchmarks import minilm
 from benchmarks.corpora import ENGLISH, NEWS, titles
 from benchmarks.corpora import minilm as minilm_view
+from benchmarks.inference_peers import Peer, peers
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, cores, process
 from epigram.inference.dataset_batches import template_of
@@ -25,7 +24,7 @@ from epigram.text.encoded_dataset import View
 
 TEXTS = 1_000
 SINGLES, ROUNDS = 50, 3
-BATCHES = (16, 32, 64)  # batch sizes of the pipeline, with texts sorted by length
+BATCHES = (16, 32, 64)  # batch sizes of the peers, with texts sorted by length
 SETTINGS = {"texts": TEXTS, "max_length": minilm.LENGTH, "single_texts": SINGLES, "threads": "all"}
 COLD = """
 import sys
@@ -57,26 +56,6 @@ def saved(view: View, scratch: Path) -> tuple[Path, Path]:
     return folder, theirs
 
 
-class Library:
-    """transformers' pipeline in float32, under bfloat16 autocast, or with bfloat16 weights."""
-
-    def __init__(self, folder: Path, precision: str) -> None:
-        from transformers import pipeline
-
-        dtype = torch.bfloat16 if precision == "bf16 weights" else torch.float32
-        self.precision = precision
-        self.pipeline: Any = pipeline("text-classification", model=str(folder), dtype=dtype)
-
-    def autocast(self) -> AbstractContextManager[Any]:
-        """Return the autocast context of the forward pass."""
-        return torch.autocast("cpu", torch.bfloat16) if self.precision == "bf16 autocast" else nullcontext()
-
-    def answer(self, texts: list[str] | str, **more: Any) -> None:
-        """Predict `texts`."""
-        with self.autocast():
-            self.pipeline(texts, truncation=True, max_length=minilm.LENGTH, **more)
-
-
 def rate(count: int, work: Callable[[], object]) -> dict[str, float]:
     """Return texts per second of `work`, which predicts `count` texts."""
     start = perf_counter()
@@ -84,38 +63,44 @@ def rate(count: int, work: Callable[[], object]) -> dict[str, float]:
     return {"texts/s": count / (perf_counter() - start)}
 
 
-def many(plan: Plan, predictor: Predictor, library: dict[str, Library], texts: list[str]) -> tuple[Measured, Rates]:
-    """Return texts per second: ours in the given order, the pipeline's sorted by length at each batch size."""
+def sizes(name: str, names: Iterable[str]) -> tuple[int, ...]:
+    """Return the batch sizes of a peer: all, or one for the float32 of a program that is also there in bfloat16."""
+    precisions = [other for other in names if other.startswith(name.removesuffix("fp32"))]
+    return BATCHES if precisions == [name] else (32,)
+
+
+def many(plan: Plan, predictor: Predictor, others: dict[str, Peer], texts: list[str]) -> tuple[Measured, Rates]:
+    """Return texts per second: ours in the given order, the peers' sorted by length at each batch size."""
     ordered = sorted(texts, key=len)
     works: dict[str, Callable[[], object]] = {
-        f"pipeline(), {name}, sorted, batch {size}": partial(each.answer, ordered, batch_size=size)
-        for name, each in library.items()
-        for size in (BATCHES if name != "fp32" else (32,))
+        f"{name}, sorted, batch {size}": partial(each.answer, ordered, batch_size=size)
+        for name, each in others.items()
+        for size in sizes(name, others)
     }
     ours: Callable[[], object] = partial(predictor.probabilities, texts)
+    for work in (ours, *works.values()):
+        work()  # warm-up at the same shapes: compilation, and OpenVINO's kernels for each shape
     timed = [partial(rate, len(texts), work) for work in (ours, *works.values())]
-    for each in library.values():
-        each.answer(ordered[:: len(texts) // 32 + 1], batch_size=8)
-    predictor.probabilities(texts[:64])
-    mine, *others = plan.alternate(*timed, rounds=ROUNDS)
-    return mine["texts/s"], {name: found["texts/s"] for name, found in zip(works, others, strict=True)}
+    mine, *theirs = plan.alternate(*timed, rounds=ROUNDS)
+    return mine["texts/s"], {name: found["texts/s"] for name, found in zip(works, theirs, strict=True)}
 
 
-def single(plan: Plan, predictor: Predictor, library: dict[str, Library], texts: list[str]) -> tuple[Measured, Rates]:
+def single(plan: Plan, predictor: Predictor, others: dict[str, Peer], texts: list[str]) -> tuple[Measured, Rates]:
     """Return milliseconds per text for one text at a time, with the same texts on all sides."""
 
     def one(answer: Callable[[str], object]) -> Callable[[], dict[str, float]]:
-        left = cycle(texts)
+        left = cycle(texts[:SINGLES])
 
         def run() -> dict[str, float]:
             return {"ms": 1000 / rate(1, partial(answer, next(left)))["texts/s"]}
 
-        run()
+        for _ in texts[:SINGLES]:
+            run()  # warm-up at the same shapes
         return run
 
-    kinds = {f"pipeline(), {name}": one(each.answer) for name, each in library.items()}
-    mine, *others = plan.alternate(one(lambda text: predictor.predict([text])), *kinds.values(), rounds=SINGLES)
-    return mine["ms"], {name: found["ms"] for name, found in zip(kinds, others, strict=True)}
+    works = [one(each.answer) for each in others.values()]
+    mine, *theirs = plan.alternate(one(lambda text: predictor.predict([text])), *works, rounds=SINGLES)
+    return mine["ms"], {name: found["ms"] for name, found in zip(others, theirs, strict=True)}
 
 
 def rows(plan: Plan) -> list[Row]:
@@ -124,11 +109,10 @@ def rows(plan: Plan) -> list[Row]:
     view = View.load(minilm_view(plan.scratch))
     folder, theirs = saved(view, plan.scratch)
     texts = mixed(plan.scratch, plan.size(TEXTS))
-    kinds = ["fp32", *(["bf16 autocast", "bf16 weights"] if minilm.FAST == "bf16" else [])]
-    predictor, library = Predictor(folder), {kind: Library(theirs, kind) for kind in kinds}
+    predictor, programs = Predictor(folder), peers(theirs, plan.scratch)
     work = minilm.flops(predictor.saved.model, predictor.batches(texts).lengths) / len(texts) / 1e9  # GFLOP per text
-    mine, others = many(plan, predictor, library, texts)
-    one, each = single(plan, predictor, library, texts)
+    mine, others = many(plan, predictor, programs, texts)
+    one, each = single(plan, predictor, programs, texts)
     ours = ["-m", "epigram.cli", "predict", str(folder), texts[0]]
     peer = ["-c", COLD, str(theirs), texts[0]]
     cold = plan.alternate(lambda: process(ours, plan.scratch), lambda: process(peer, plan.scratch))

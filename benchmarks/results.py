@@ -19,7 +19,7 @@ RESULTS = Path(__file__).parent / "results"
 INSTRUCTIONS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 BF16", "avx512f": "AVX-512", "avx2": "AVX2"}  # best first
 CODE = ("src", "flows", "tasks", "benchmarks/*.py", "params.yaml", "dvc.yaml", "requirements.lock", "data/sources")
 OURS = ("torch", "numpy", "tokenizers", "transformers", "scikit-learn", "polars", "dvc", "prefect", "onnxruntime")
-PEERS = ("torch", "transformers", "accelerate", "fasttext-wheel")
+PEERS = ("torch", "transformers", "accelerate", "fasttext-wheel", "onnxruntime", "openvino")
 SHARED = ("machine", "commit", "corpus")  # equal for all rows of a file
 Facts = dict[str, Any]
 

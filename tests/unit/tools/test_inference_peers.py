@@ -1,0 +1,193 @@
+"""Tests of the peers of the inference benchmark: the probabilities of transformers' classifier, and what they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from benchmarks import inference, inference_peers, minilm
+from benchmarks.inference_peers import Pipeline, Runtime, peers, runners
+from benchmarks.inference_runners import classifier, openvino_runner
+from benchmarks.timing import Plan
+from tests.support.tiny_bert import SPECIAL
+
+WORDS = ("a", "film", "good", "bad", "book", "long", "the", "not")
+# One has more tokens than the classifier reads. Batches of 4 are padded, and the last one has two texts.
+TEXTS = [
+    *(" ".join(WORDS[n % 3 : n % 3 + n]) for n in (1, 5, 2, 3, 4, 1)),
+    "the film " * 5,
+    "good " * 3,
+    "a",
+    "bad " * 200,
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a tiny random classifier whose answers depend much on each token."""
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    vocabulary = [*SPECIAL, *WORDS]
+    config = BertConfig(vocab_size=len(vocabulary), initializer_range=0.5, num_labels=3, **sizes)
+    torch.manual_seed(0)
+    found = tmp_path_factory.mktemp("classifier")
+    BertForSequenceClassification(config).save_pretrained(found)
+    BertTokenizerFast(vocab={word: number for number, word in enumerate(vocabulary)}).save_pretrained(found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("scratch")
+
+
+@pytest.fixture(scope="module")
+def programs(folder: Path, scratch: Path) -> Iterator[dict[str, Any]]:
+    """Return the peers in float32; their graph is theirs.onnx in `scratch`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(scratch))
+        yield peers(folder, scratch, ["fp32"])
+
+
+@torch.no_grad()
+def expected(folder: Path, texts: list[str]) -> NDArray[np.float32]:
+    """Return the probabilities (N, C) of the classifier for each text alone, which needs no mask."""
+    from transformers import AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), classifier(folder)
+    ids = [tokenizer(text, truncation=True, max_length=minilm.LENGTH)["input_ids"] for text in texts]
+    return torch.cat([model(torch.tensor([each])).logits.softmax(1) for each in ids]).numpy()
+
+
+def test_padding_without_a_mask_would_change_the_probabilities(folder: Path) -> None:
+    from transformers import AutoTokenizer
+
+    padded = AutoTokenizer.from_pretrained(folder)(TEXTS[:4], padding=True, return_tensors="pt")["input_ids"]
+    unmasked = classifier(folder)(padded, torch.ones_like(padded)).logits.softmax(1).detach().numpy()
+    assert np.abs(unmasked - expected(folder, TEXTS[:4])).max() > 0.01
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("torch.compile, fp32", marks=pytest.mark.slow), "ONNX Runtime, fp32", "OpenVINO, fp32"],
+)
+def test_a_peer_gives_the_probabilities_of_transformers(name: str, folder: Path, programs: dict[str, Any]) -> None:
+    if name not in programs:
+        pytest.skip(f"{name} cannot run here")
+    right = expected(folder, TEXTS)
+    found = programs[name].answer(TEXTS, batch_size=4)
+    assert found.shape == (len(TEXTS), 3)
+    assert np.abs(found - right).max() < 1e-4
+    assert np.ptp(right, axis=0).max() > 0.1  # the texts have different answers
+    if name != "torch.compile, fp32":  # which compiles once more for a single text
+        assert np.abs(programs[name].answer(TEXTS[1]) - right[1]).max() < 1e-4
+
+
+def test_the_pipeline_gives_the_probabilities_of_transformers(folder: Path, programs: dict[str, Any]) -> None:
+    scores = [each["score"] for each in programs["pipeline(), fp32"].answer(TEXTS, batch_size=4)]
+    assert np.abs(scores - expected(folder, TEXTS).max(axis=1)).max() < 1e-4
+    weights = [Pipeline(folder, precision).pipeline.model.dtype for precision in ("bf16 autocast", "bf16 weights")]
+    assert weights == [torch.float32, torch.bfloat16]
+
+
+@pytest.mark.skipif(minilm.FAST != "bf16", reason="the processor has no bfloat16 instructions")
+def test_openvino_rounds_to_bfloat16_only_if_told_so(folder: Path, scratch: Path, programs: dict[str, Any]) -> None:
+    if "OpenVINO, fp32" not in programs:
+        pytest.skip("OpenVINO cannot run here")
+    runtime = Runtime(folder, openvino_runner(scratch / "theirs.onnx", "bf16"))
+    for texts, size in ((TEXTS, 4), (TEXTS[1:2], 1)):  # in parallel, and one at a time
+        difference = np.abs(runtime.answer(texts, size) - expected(folder, texts)).max()
+        assert 1e-4 < difference < 0.1
+
+
+def names_of(found: dict[str, dict[str, Any]]) -> list[str]:
+    return [f"{program}, {precision}" for program, made in found.items() for precision in made]
+
+
+def patch_machine(monkeypatch: pytest.MonkeyPatch, *absent: str) -> list[Path]:
+    """Let programs and packages in `absent` be missing and all others be there; return where graphs are written."""
+    written: list[Path] = []
+    monkeypatch.setattr(inference_peers, "find_spec", lambda name: None if name in absent else name)
+    monkeypatch.setattr(inference_peers.shutil, "which", lambda name: None if name in absent else name)
+    monkeypatch.setattr(inference_peers.sysconfig, "get_path", lambda _: str(Path(__file__).parent))
+    monkeypatch.setattr(Path, "exists", lambda path: path.name not in absent)
+    monkeypatch.setattr(inference_peers, "write_graph", lambda _, path: written.append(path))
+    monkeypatch.delenv("CXX", raising=False)
+    return written
+
+
+PROGRAMS = [
+    "torch.compile, fp32",
+    "torch.compile, bf16 weights",
+    "ONNX Runtime, fp32",
+    "OpenVINO, fp32",
+    "OpenVINO, bf16",
+]
+
+
+@pytest.mark.parametrize(
+    ("absent", "missing", "said"),
+    [
+        ("openvino", ["OpenVINO"], "OpenVINO: left out: openvino not installed; run make peers"),
+        ("onnxruntime", ["ONNX Runtime"], "ONNX Runtime: left out: onnxruntime not installed; run make peers"),
+        ("onnxscript", ["ONNX Runtime", "OpenVINO"], "OpenVINO: left out: onnxscript not installed; run make peers"),
+        ("g++", ["torch.compile"], "torch.compile: left out: no C++ compiler; install g++"),
+        ("Python.h", ["torch.compile"], "torch.compile: left out: no "),
+        ("", [], ""),
+    ],
+)
+def test_a_program_that_cannot_run_is_left_out_and_printed(
+    absent: str, missing: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = patch_machine(monkeypatch, absent)
+    found = runners(Path("model"), Path("graph"), ["fp32", "bf16 weights"])
+    assert names_of(found) == [name for name in PROGRAMS if name.split(",")[0] not in missing]
+    assert written == ([] if absent == "onnxscript" else [Path("graph")])
+    printed = capsys.readouterr().err
+    assert said in printed and len(printed.splitlines()) == len(missing)
+
+
+def test_one_batch_size_is_enough_for_float32_where_the_same_program_has_bfloat16() -> None:
+    names = ["pipeline(), fp32", "pipeline(), bf16 weights", "ONNX Runtime, fp32"]
+    assert [inference.sizes(name, names) for name in names] == [(32,), (16, 32, 64), (16, 32, 64)]
+    assert inference.sizes(names[0], names[:1]) == (16, 32, 64)
+
+
+class Recorder:
+    """Peer and predictor that keep what they are asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def answer(self, texts: list[str] | str, batch_size: int = 1) -> None:
+        self.asked.append((texts, batch_size))
+
+    def probabilities(self, texts: list[str]) -> None:
+        self.asked.append(texts)
+
+    predict = probabilities
+
+
+def test_many_texts_are_sorted_for_peers_and_run_once_before_the_timed_rounds(tmp_path: Path) -> None:
+    ours, peer = Recorder(), Recorder()
+    mine, others = inference.many(Plan(tmp_path), ours, {"x, fp32": peer}, ["ccc", "a", "bb"])  # type: ignore[arg-type]
+    assert ours.asked == [["ccc", "a", "bb"]] * 4
+    assert peer.asked == [(["a", "bb", "ccc"], size) for size in (16, 32, 64)] * 4
+    assert list(others) == [f"x, fp32, sorted, batch {size}" for size in (16, 32, 64)]
+    assert len(mine.runs) == 3
+
+
+def test_single_texts_are_the_same_for_all_and_in_the_warm_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference, "SINGLES", 2)
+    ours, peer = Recorder(), Recorder()
+    mine, others = inference.single(Plan(tmp_path), ours, {"x": peer}, ["a", "bb", "ccc"])  # type: ignore[arg-type]
+    assert ours.asked == [["a"], ["bb"]] * 2
+    assert peer.asked == [("a", 1), ("bb", 1)] * 2
+    assert len(mine.runs) == len(others["x"].runs) == 2
