@@ -86,6 +86,8 @@ def test_a_peer_gives_the_probabilities_of_transformers(name: str, folder: Path,
     assert found.shape == (len(TEXTS), 3)
     assert np.abs(found - right).max() < 1e-4
     assert np.ptp(right, axis=0).max() > 0.1  # the texts have different answers
+    fewer = programs[name].answer(TEXTS[4:], batch_size=4)
+    assert fewer.shape == (len(TEXTS) - 4, 3) and np.abs(fewer - right[4:]).max() < 1e-4
     if name != "torch.compile, fp32":  # which compiles once more for a single text
         assert np.abs(programs[name].answer(TEXTS[1]) - right[1]).max() < 1e-4
 
