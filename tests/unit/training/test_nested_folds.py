@@ -127,6 +127,14 @@ def test_the_penalty_of_a_head_is_the_one_that_the_other_folds_choose() -> None:
 # Steps of a training
 
 
+def of_scores(best: int, *scores: float) -> _Result:
+    """Return a training with four evaluations in 40 steps, whose logits are the number of the step."""
+    steps = [10, 20, 30, 40]
+    history = [{"step": float(step), "dev": score} for step, score in zip(steps, scores, strict=True)]
+    evaluated = {step: np.full((1, 2), step, np.float32) for step in steps}
+    return _Result(Plan(best, 40), history, evaluated, multi=False)
+
+
 @pytest.mark.parametrize(
     ("plan", "step"),
     [
@@ -138,32 +146,32 @@ def test_the_penalty_of_a_head_is_the_one_that_the_other_folds_choose() -> None:
     ],
 )
 def test_a_fold_is_predicted_after_the_step_that_is_nearest_to_the_plan(plan: Plan, step: int) -> None:
-    evaluated = {step: np.full((1, 2), step, np.float32) for step in (10, 20, 30, 40)}
-    result = _Result(Plan(30, 40), [], evaluated, multi=False)
+    result = of_scores(10, 0, 0, 0, 0)
     assert result.at(plan).logits.tolist() == [[step, step]]
 
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_the_plan_of_a_fold_is_that_of_the_other_folds(nested: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folds end after 10, 30 and 40 of 40 steps; of two others, the lower plan is the median.
+    """The longest plan within a standard error is 40 steps, and 20 without the last fold.
 
     Nested or not, no fold is predicted with the evaluation that is best on its own rows.
     """
-    evaluated = {step: np.full((1, 2), step, np.float32) for step in (10, 20, 30, 40)}
-    plans = iter([Plan(10, 40), Plan(30, 40), Plan(40, 40)])
-    monkeypatch.setattr(classifier, "_trained_fold", lambda _: _Result(next(plans), [], evaluated, multi=False))
+    results = iter(
+        [of_scores(10, 0.9, 0.7, 0.5, 0.5), of_scores(20, 0.5, 0.6, 0.4, 0.4), of_scores(40, 0.5, 0.6, 0.4, 0.7)]
+    )
+    monkeypatch.setattr(classifier, "_trained_fold", lambda _: next(results))
     fold = Fold(lambda: (None, None, None), replace(OPTIONS, nested=nested))  # type: ignore[arg-type, return-value]
     found = classifier.fit_folds([fold] * 3)
-    assert found.choice == Plan(30, 40)
-    assert [float(each.logits[0, 0]) for each in found.predictions] == [30, 10, 10]
+    assert found.choice == Plan(40, 40)
+    assert [float(each.logits[0, 0]) for each in found.predictions] == [40, 40, 20]
     if not nested:
         assert found.nested == []
         return
-    assert [float(each.own.logits[0, 0]) for each in found.nested] == [30, 10, 10]
+    assert [float(each.own.logits[0, 0]) for each in found.nested] == [40, 40, 20]
     assert [[float(other.logits[0, 0]) for other in each.others] for each in found.nested] == [
-        [30] * 2,
-        [10] * 2,
-        [10] * 2,
+        [40] * 2,
+        [40] * 2,
+        [20] * 2,
     ]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from epigram.training.plan import Event, Plan, median_plan
+import pytest
+
+from epigram.training.plan import Course, Event, Plan, median_plan, plan_of_folds
 
 
 def test_a_plan_keeps_its_share_of_the_steps() -> None:
@@ -21,3 +23,44 @@ def test_the_median_is_by_share_and_not_by_steps() -> None:
     assert median_plan([late, early, middle]) == middle
     assert median_plan([late, early, middle, Plan(1, 1)]) == middle, "of four the second"
     assert median_plan([late]) == late
+
+
+def course(*scores: float, best: int = 10, events: tuple[Event, ...] = ()) -> Course:
+    """Return a training of 40 planned steps with an evaluation every ten."""
+    return Course(Plan(best, 40, events), {10 * n: score for n, score in enumerate(scores, start=1)})
+
+
+@pytest.mark.parametrize(
+    ("courses", "steps"),
+    [
+        # all folds fall by the same 0.1: the error of the difference is 0
+        ([course(0.8, 0.7, 0.7, 0.7), course(0.6, 0.5, 0.5, 0.5)], 10),
+        # the folds disagree: the mean falls by 0.05, with an error of 0.15
+        ([course(0.8, 0.6, 0.6, 0.6), course(0.6, 0.7, 0.7, 0.7)], 40),
+        # the mean falls by 0.15 with an error of 0.05, after an equally good second evaluation
+        ([course(0.8, 0.8, 0.7, 0.6), course(0.6, 0.6, 0.4, 0.5)], 20),
+        # one fold has ended after its second evaluation
+        ([course(0.5, 0.6), course(0.5, 0.6, 0.7, 0.8)], 20),
+        # one fold alone: the last of its best evaluations
+        ([course(0.5, 0.7, 0.7, 0.6)], 30),
+    ],
+)
+def test_the_plan_is_the_longest_one_within_a_standard_error_of_the_best(courses: list[Course], steps: int) -> None:
+    assert plan_of_folds(courses) == Plan(steps, 40)
+
+
+def test_the_decisions_are_those_of_the_fold_with_the_median_plan_until_the_end() -> None:
+    events = Event(10, "decay"), Event(20, "drop", 1), Event(30, "decay")
+    courses = [
+        course(0.5, 0.6, 0.4, 0.4, best=10),
+        course(0.5, 0.6, 0.4, 0.4, best=30, events=events),
+        course(0.5, 0.6, 0.4, 0.4, best=40),
+    ]
+    assert plan_of_folds(courses) == Plan(20, 40, events[:2])
+
+
+def test_folds_of_other_lengths_are_compared_by_their_shares() -> None:
+    """Half of the steps is the best of both; the longer one evaluates after 24 of 44 steps."""
+    shorter, longer = course(0.5, 0.9, 0.5, 0.5, best=20), Course(Plan(24, 44), {12: 0.5, 24: 0.9, 36: 0.5, 44: 0.5})
+    share = plan_of_folds([shorter, longer]).share
+    assert (shorter.nearest(share), longer.nearest(share)) == (20, 24)

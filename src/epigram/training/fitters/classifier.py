@@ -19,7 +19,7 @@ from epigram.training.bag_encoder import as_bags
 from epigram.training.checkpoint import mark_finished, read_finished
 from epigram.training.fitted_head import can_fit_head, fit_head
 from epigram.training.objectives.label_objective import label_objective
-from epigram.training.plan import Event, Plan, median_plan
+from epigram.training.plan import Course, Event, Plan, median_plan, plan_of_folds
 from epigram.training.trained import FitOptions, Fold, FoldResults, NestedFold, Trained, others
 from epigram.training.trainer import Trainer
 
@@ -61,26 +61,26 @@ def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, op
 
 @fitters.register_on_folds("classifier")
 def fit_folds(folds: Iterable[Fold]) -> FoldResults:
-    """Train a model for each fold, and choose the plan with the median share of steps.
+    """Train a model for each fold, and choose the plan of the final training by their scores.
 
     The predictions of a fold are those of the evaluation that is nearest to the plan that the others choose: the best
     of several evaluations of a few rows would score too high.
     """
     given = list(folds)
     results = [_trained_fold(fold) for fold in given]
-    choice = median_plan([each.plan for each in results])
+    plans = [each.plan for each in results]
     found = [_nested(results, place) for place in range(len(results))]
     return FoldResults(
-        choice=choice,
+        choice=plan_of_folds([each.course for each in results]),
         predictions=[each.own for each in found],
-        history=next(each.history for each in results if each.plan == choice),
+        history=results[plans.index(median_plan(plans))].history,
         nested=found if given[0].options.nested else [],
     )
 
 
 def _nested(results: list[_Result], place: int) -> NestedFold:
     rest = others(results, place)
-    plan = median_plan([each.plan for each in rest])
+    plan = plan_of_folds([each.course for each in rest])
     return NestedFold(results[place].at(plan), [each.at(plan) for each in rest])
 
 
@@ -105,11 +105,14 @@ class _Result:
     evaluated: Mapping[int, Array]  # logits by the step
     multi: bool  # a text may have several labels
 
+    @property
+    def course(self) -> Course:
+        """The scores of the evaluations."""
+        return Course(self.plan, {int(line["step"]): line["dev"] for line in self.history})
+
     def at(self, plan: Plan) -> Predicted:
         """Return the predictions of the evaluation after the step that is nearest to the end of `plan`."""
-        wanted = plan.share * self.plan.total
-        step = min(self.evaluated, key=lambda step: (abs(step - wanted), step))
-        return Predicted(self.evaluated[step], None, self.multi)
+        return Predicted(self.evaluated[self.course.nearest(plan.share)], None, self.multi)
 
     @property
     def about(self) -> dict[str, Any]:
