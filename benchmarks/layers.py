@@ -95,7 +95,7 @@ def states(layers: list[Layer], x: Tensor) -> list[Tensor]:
 class LibraryAttention(DotProductAttention):
     """The same layer with PyTorch's own attention kernel and dropout."""
 
-    def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None = None, full: bool | None = None) -> Tensor:
         """Attend from every token of `x` (B, L, D) to the `valid` tokens (B, L)."""
         batch, length, width = x.shape
         q, k, v = self.qkv(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)

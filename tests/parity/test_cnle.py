@@ -47,7 +47,7 @@ def test_co_attention() -> None:
     layer = scattered(CoAttention(width=WIDTH, heads=2, hidden=6, dropout=0.5))
     rows, labels = texts(LENGTHS, WIDTH), texts([4], WIDTH, seed=1)[0]
     x, valid = padded(rows)
-    text_fused, labels_fused = layer(x, valid, torch.from_numpy(labels).unsqueeze(0))
+    text_fused, labels_fused = layer(x, torch.from_numpy(labels).unsqueeze(0), valid[:, None, None])
     assert_rows(text_fused, [fusion_reading(layer.text, row, labels) for row in rows], 1e-9)
     assert_rows(labels_fused, [fusion_reading(layer.labels, labels, row) for row in rows], 1e-9)
 

@@ -130,10 +130,11 @@ class TextBatches:
 
     def gather(self, rows: Rows) -> Tokens:
         """Return the texts `rows` (B,) as ids and mask (B, L), where L is the length of the longest one."""
-        index = torch.from_numpy(rows).to(self.device)
+        index = to_device(rows, self.device)
         counts, starts = self.counts[index], self.starts[index]
         before, after = len(self.prefix), len(self.suffix)
-        width = int(self.lengths[rows].max())
+        lengths = self.lengths[rows]
+        width = int(lengths.max())
         position = torch.arange(width, device=self.device)  # (L,)
         text_position = position - before
         inside = (text_position >= 0) & (text_position < counts[:, None])  # (B, L)
@@ -151,17 +152,18 @@ class TextBatches:
             characters=None if self.characters is None else self.characters.gather(flat, own),
             labels=None if labels is None else torch.where(own, labels[flat].long(), UNLABELLED),
             word_weight=None if weight is None else torch.where(own, weight[flat].float(), NO_WORD),
+            lengths=lengths,
         )
 
     def targets(self, rows: Rows) -> Tensor:
         """Return the labels of `rows`."""
         assert self.labels is not None
-        return self.labels[torch.from_numpy(rows).to(self.device)]
+        return self.labels[to_device(rows, self.device)]
 
     def own_tokens(self, rows: Rows, shape: torch.Size) -> Tensor:
         """Return the mask (B, L) of the texts' own tokens in a batch: not prompt, special tokens or padding."""
         position = torch.arange(shape[1], device=self.device) - len(self.prefix)
-        counts = self.counts[torch.from_numpy(rows).to(self.device)]
+        counts = self.counts[to_device(rows, self.device)]
         return (position >= 0) & (position < counts[:, None])
 
     def used_ids(self) -> Rows:
@@ -223,6 +225,12 @@ def as_tensor(values: NDArray[Any], device: torch.device | str) -> Tensor:
     with warnings.catch_warnings():  # of a memory-mapped file, which PyTorch warns not to write to
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array).to(device)
+
+
+def to_device(values: NDArray[Any], device: torch.device) -> Tensor:
+    """Return `values` as a tensor on `device`; the host does not wait for a GPU, which copies from pinned memory."""
+    tensor = torch.from_numpy(values)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def _of_tokens(values: NDArray[Any], filler: float, device: torch.device | str) -> Tensor:

@@ -36,6 +36,17 @@ def batches(prefix: list[int], suffix: list[int], *, labelled: bool = True) -> T
     )
 
 
+@pytest.mark.parametrize(("rows", "shortest", "full"), [([0, 1, 3], 1, False), ([1, 3], 1, True), ([4, 2], 5, False)])
+@pytest.mark.parametrize("prefix", [[], [7, 8]])
+def test_the_host_knows_the_lengths_of_a_batch(prefix: list[int], rows: list[int], shortest: int, full: bool) -> None:
+    tokens = batches(prefix, [], labelled=False).gather(np.array(rows))
+    assert tokens.lengths is not None
+    assert tokens.lengths.tolist() == tokens.valid.sum(1).tolist()
+    assert (tokens.shortest, tokens.full) == (shortest + len(prefix), full)
+    unknown = Tokens(tokens.ids, tokens.valid)
+    assert unknown.shortest is None and unknown.full is None
+
+
 class Echo(nn.Module):
     """Model that predicts each token's given label, and class 0 for each text."""
 

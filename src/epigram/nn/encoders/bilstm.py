@@ -48,6 +48,6 @@ class BiLstmEncoder(Encoder):
         """Return the states of the embeddings and of every layer, (B, L, D) each."""
         states = [self.embedding(tokens)]
         for block in self.blocks:
-            both, _ = block(states[-1], tokens.valid)  # (B, L, 2D)
+            both, _ = block(states[-1], tokens.valid, tokens.shortest)  # (B, L, 2D)
             states.append(both[..., : self.width] + both[..., self.width :])  # Eq. 8
         return Encoded(tuple(states), tokens)

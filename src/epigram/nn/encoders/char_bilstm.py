@@ -104,7 +104,7 @@ class CharBiLstmEncoder(Encoder):
             characters, spelling_loss = self.character_vectors(tokens)
             x = torch.cat([x, characters.to(x.dtype)], -1)
         x = self.scaling(x, tokens)
-        states, _ = self.words(self.dropout(x), tokens.valid)  # Eq. 1, 2
+        states, _ = self.words(self.dropout(x), tokens.valid, tokens.shortest)  # Eq. 1, 2
         if self.training and self.word_model is not None:
             counts = torch.ones_like(tokens.ids[:, 0])
             words = self.word_model(states[tokens.valid], tokens.ids, tokens.valid, counts)

@@ -14,6 +14,7 @@ from epigram.nn import encoders
 from epigram.nn.encoders.transformer import TransformerConfig
 from epigram.nn.layers.dropout import Dropout, replace_dropout
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.masking import key_mask
 from epigram.nn.layers.pos_weighting import pos_table, token_weights
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from epigram.nn.pretrained.attention_settings import AttentionSettings
@@ -197,4 +198,5 @@ class PretrainedEncoder(Encoder):
         texts = {"input_ids": tokens.ids} if tokens.vectors is None else {"inputs_embeds": tokens.vectors}
         weight = token_weights(self.pos_weight, tokens)
         weights = {} if weight is None else {"token_weight": weight}
-        return self.backbone(**texts, **weights, attention_mask=tokens.valid.long(), return_dict=True, **outputs)
+        mask = None if key_mask(tokens.valid, tokens.full) is None else tokens.valid.long()
+        return self.backbone(**texts, **weights, attention_mask=mask, return_dict=True, **outputs)

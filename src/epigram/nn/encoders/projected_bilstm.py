@@ -55,5 +55,5 @@ class ProjectedBiLstmEncoder(Encoder):
     def forward(self, tokens: Tokens) -> Encoded:
         """Return the embeddings (B, L, E) and the states of the BiLSTM (B, L, D)."""
         x = self.embedding(tokens)
-        states, _ = self.bilstm(self.project(x), tokens.valid)
+        states, _ = self.bilstm(self.project(x), tokens.valid, tokens.shortest)
         return Encoded((x, states), tokens)

@@ -100,9 +100,12 @@ class Block(nn.Module):
         self.norm_attention, self.norm_hidden = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
         self.dropout = Dropout(config.dropout)
 
-    def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None) -> Tensor:
-        """Apply the layer to `x` (B, L, D) with real tokens `valid` (B, L) and token weights `weight` (B, L)."""
-        x = self.norm_attention(x + self.dropout(self.attention(x, valid, weight)))
+    def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None, full: bool | None = None) -> Tensor:
+        """Apply the layer to `x` (B, L, D) with real tokens `valid` (B, L) and token weights `weight` (B, L).
+
+        `full` says whether all tokens are real, if the host knows it.
+        """
+        x = self.norm_attention(x + self.dropout(self.attention(x, valid, weight, full)))
         out: Tensor = self.norm_hidden(x + self.dropout(self.hidden(x)))
         return out
 
@@ -129,5 +132,5 @@ class TransformerEncoder(Encoder):
         weight = token_weights(self.pos_weight, tokens)
         states = [self.embedding(tokens)]
         for block in self.blocks:
-            states.append(block(states[-1], tokens.valid, weight))
+            states.append(block(states[-1], tokens.valid, weight, tokens.full))
         return Encoded(tuple(states), tokens)

@@ -80,7 +80,7 @@ class UniversalTransformerEncoder(Encoder):
         block, positions = self.blocks[0], self.wave[1 : tokens.ids.shape[1] + 1]
 
         def step(state: Tensor, t: int) -> Tensor:
-            out: Tensor = block(state + positions + self.wave[t], tokens.valid, weight)  # Eq. 4–7
+            out: Tensor = block(state + positions + self.wave[t], tokens.valid, weight, tokens.full)  # Eq. 4–7
             return out
 
         x = self.embedding(tokens)

@@ -58,10 +58,10 @@ class ConvolutionBlock(nn.Module):
         )
         self.norms = nn.ModuleList(MaskedBatchNorm(filters) for _ in range(2))
 
-    def forward(self, x: Tensor, valid: Tensor) -> Tensor:
-        """Apply the block to `x` (B, C, L) with valid positions `valid` (B, L)."""
+    def forward(self, x: Tensor, valid: Tensor, count: int | None) -> Tensor:
+        """Apply the block to `x` (B, C, L) with valid positions `valid` (B, L), `count` if the host knows it."""
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
-            x = norm(masked_convolution(x, valid, convolution), valid).relu()  # type: ignore[arg-type]
+            x = norm(masked_convolution(x, valid, convolution), valid, count).relu()  # type: ignore[arg-type]
         return x
 
 
@@ -96,12 +96,14 @@ class VdcnnEncoder(Encoder):
 
     def forward(self, tokens: Tokens) -> Encoded:
         """Return one state per text (B, 1, D), at the position of the first token."""
-        valid = tokens.valid
+        valid, lengths = tokens.valid, tokens.lengths
         x = masked_convolution(self.embedding(tokens).transpose(1, 2), valid, self.first)  # (B, C, L)
         for number, group in enumerate(self.groups):
             if number:
                 x, valid = halve(x, valid)
+                lengths = None if lengths is None else (lengths + 1) // 2
+            count = None if lengths is None else int(lengths.sum())
             for block in group:  # type: ignore[attr-defined]
-                x = block(x, valid)
+                x = block(x, valid, count)
         text = self.hidden(k_max(x, valid, self.config.k).flatten(1))  # (B, D)
         return Encoded((text.unsqueeze(1),), Tokens(tokens.ids[:, :1], tokens.valid[:, :1]))

@@ -19,6 +19,7 @@ from epigram.nn.layers.head import Head
 from epigram.nn.layers.hook_fusion import FusionConfig
 from epigram.nn.layers.label_decoder import DecoderInput, LabelDecoder, beam_search
 from epigram.nn.layers.loss import LOSS_SETTINGS
+from epigram.nn.layers.masking import key_mask
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 ONE_LABEL = ("order", "beam", "max_labels", "decision")  # settings without effect if a text has one label
@@ -115,12 +116,12 @@ class LabelDecoderHead(Head):
         rows = torch.arange(self.classes + 1, device=valid.device)
         embedded = self.project(self.dropout(self.embedding(rows)))  # (M, I)
         all_valid = torch.ones_like(rows, dtype=torch.bool).unsqueeze(0)
-        labels, _ = self.bilstm(embedded.unsqueeze(0), all_valid)  # Λ, the same for every text: (1, M, D)
-        states = self.config.fuse_layers(encoded)
-        text, labels = self.co_attention(states, valid, labels)  # X_fuse (B, L, D), Λ_fuse (B, M, D)
-        text, (h, c) = self.text_bilstm(text, valid)  # X_fin
-        labels, _ = self.label_bilstm(labels, all_valid.expand(len(labels), -1))  # Λ_fin
-        return DecoderInput(text, None if bool(valid.all()) else valid.unsqueeze(1), labels, embedded, h, c)
+        labels, _ = self.bilstm(embedded.unsqueeze(0), all_valid, len(rows))  # Λ, the same for every text: (1, M, D)
+        mask, states = key_mask(valid, encoded.tokens.full), self.config.fuse_layers(encoded)
+        text, labels = self.co_attention(states, labels, mask)  # X_fuse (B, L, D), Λ_fuse (B, M, D)
+        text, (h, c) = self.text_bilstm(text, valid, encoded.tokens.shortest)  # X_fin
+        labels, _ = self.label_bilstm(labels, all_valid.expand(len(labels), -1), len(rows))  # Λ_fin
+        return DecoderInput(text, None if mask is None else mask.squeeze(1), labels, embedded, h, c)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` are given, the mean over the batch of −Σ_t log ŷ_{t, y_t}.

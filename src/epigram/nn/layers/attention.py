@@ -35,30 +35,37 @@ class DotProductAttention(nn.Module):
         self.out = nn.Linear(width, width)
         self.head_to_head = head_to_head
 
-    def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Attend from every token of `x` (B, L, D) to the `valid` tokens (B, L), weighted by `weight` (B, L)."""
+    def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None = None, full: bool | None = None) -> Tensor:
+        """Attend from every token of `x` (B, L, D) to the `valid` tokens (B, L), weighted by `weight` (B, L).
+
+        `full` says whether all tokens are valid, if the host knows it.
+        """
         q, k, v = self._project(x)
-        y = self._attend(q, k, v, valid, weight)
+        y = self._attend(q, k, v, valid, weight, full)
         if self.head_to_head is not None:
             y = self.head_to_head.context(y, valid)
         out: Tensor = self.out(y.transpose(1, 2).reshape(x.shape))
         return out
 
-    def attention_weights(self, x: Tensor, valid: Tensor, weight: Tensor | None = None) -> Tensor:
+    def attention_weights(
+        self, x: Tensor, valid: Tensor, weight: Tensor | None = None, full: bool | None = None
+    ) -> Tensor:
         """Return the weight of each key for each query, with part-of-speech weights and HTH's scores: (B, H, L, L)."""
         q, k, _ = self._project(x)
-        return self._attend(q, k, one_hot_values(k), valid, weight)
+        return self._attend(q, k, one_hot_values(k), valid, weight, full)
 
     def _project(self, x: Tensor) -> Tensor:
         """Return queries, keys and values, 3 × (B, H, L, d)."""
         qkv: Tensor = self.qkv(x).view(*x.shape[:2], 3, self.heads, -1)
         return qkv.permute(2, 0, 3, 1, 4)
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, valid: Tensor, weight: Tensor | None) -> Tensor:
+    def _attend(
+        self, q: Tensor, k: Tensor, v: Tensor, valid: Tensor, weight: Tensor | None, full: bool | None
+    ) -> Tensor:
         """Return the context (B, H, L, d) before HTH rescales it."""
         plain = 1 / math.sqrt(q.shape[-1])
         scale = plain if self.head_to_head is None else self.head_to_head.scale(q, k, valid, plain)
-        mask = key_mask(valid)
+        mask = key_mask(valid, full)
         if weight is not None:
             k, v, mask = weigh(k, v, mask, weight, self.placement)
         return dot_product_attention(q, k, v, mask, scale=scale, dropout=self.dropout if self.training else 0.0)

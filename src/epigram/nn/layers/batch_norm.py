@@ -5,6 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm
 
+from epigram.nn.layers.masking import valid_positions
+
 
 class MaskedBatchNorm(nn.BatchNorm1d):
     """Batch normalization over valid positions only: (B, C, L) → (B, C, L), zero on padding; C channels.
@@ -14,12 +16,13 @@ class MaskedBatchNorm(nn.BatchNorm1d):
     single valid position has no variance and uses the running statistics.
     """
 
-    def forward(self, x: Tensor, valid: Tensor) -> Tensor:  # type: ignore[override]
-        """Normalize `x` (B, C, L) at its `valid` positions (B, L)."""
+    def forward(self, x: Tensor, valid: Tensor, count: int | None = None) -> Tensor:  # type: ignore[override]
+        """Normalize `x` (B, C, L) at its `valid` positions (B, L), of which there are `count`, if the host knows it."""
         if not self.training:
             return super().forward(x) * valid.unsqueeze(1).to(x.dtype)
         columns = x.transpose(1, 2)  # (B, L, C)
-        rows = columns[valid]  # (T, C)
+        where = valid_positions(valid, count)
+        rows = columns[where]  # (T, C)
         use_batch_statistics = len(rows) > 1
         rows = batch_norm(
             rows,
@@ -32,5 +35,5 @@ class MaskedBatchNorm(nn.BatchNorm1d):
             eps=self.eps,
         )
         out = rows.new_zeros(columns.shape)
-        out[valid] = rows
+        out[where] = rows
         return out.transpose(1, 2)

@@ -33,16 +33,19 @@ def fused_lstm(lstm: nn.LSTM, x: Tensor) -> Any:
         return lstm(x.to(lstm.all_weights[0][0].dtype))
 
 
-def run_direction(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def run_direction(
+    lstm: nn.LSTM, x: Tensor, lengths: Tensor, shortest: int | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Run one direction over texts `x` (B, L, I): states (B, L, D), last hidden and last cell state (B, D).
 
     The fused kernel processes the positions that all rows have. After these, a row that has ended keeps its state.
-    Batches hold texts of similar length, so on a CPU this is three times as fast as packed sequences.
+    Batches hold texts of similar length, so on a CPU this is three times as fast as packed sequences. `shortest` is the
+    smallest of `lengths` (B,); None reads it from them, which waits for the device.
     """
     if torch.compiler.is_exporting():
         y, h, c = onnx_lstm.lstm(lstm, x, lengths)
         return y, h[0], c[0]
-    common = int(lengths.min())
+    common = int(lengths.min()) if shortest is None else shortest
     y, (h, c) = fused_lstm(lstm, x[:, :common])
     states, h, c = [y], h[0], c[0]
     for position in range(common, x.shape[1]):
@@ -68,13 +71,14 @@ class BiLstm(nn.Module):
         self.back = nn.LSTM(inputs, width // 2, batch_first=True)
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Tensor, valid: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def forward(self, x: Tensor, valid: Tensor, shortest: int | None = None) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Return the states (B, L, D) of `x` (B, L, I) and the last hidden and cell state (B, D) of both directions.
 
-        The last state of the backward direction is its state at the first token.
+        The last state of the backward direction is its state at the first token. `shortest` is the length of the
+        shortest text, if the host knows it.
         """
         lengths = valid.sum(1)
-        ahead, ahead_h, ahead_c = run_direction(self.ahead, x, lengths)
-        back, back_h, back_c = run_direction(self.back, reverse_texts(x, lengths), lengths)
+        ahead, ahead_h, ahead_c = run_direction(self.ahead, x, lengths, shortest)
+        back, back_h, back_c = run_direction(self.back, reverse_texts(x, lengths), lengths, shortest)
         states = torch.cat([ahead, reverse_texts(back, lengths)], -1) * valid.unsqueeze(-1).to(x.dtype)
         return self.dropout(states), (torch.cat([ahead_h, back_h], -1), torch.cat([ahead_c, back_c], -1))

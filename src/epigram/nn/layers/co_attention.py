@@ -10,7 +10,6 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from epigram.nn.layers.attention import one_hot_values
 from epigram.nn.layers.dropout import Dropout
-from epigram.nn.layers.masking import key_mask
 
 
 class CrossAttention(nn.Module):
@@ -70,6 +69,6 @@ class CoAttention(nn.Module):
         self.text = Fusion(width=width, heads=heads, hidden=hidden, dropout=dropout)
         self.labels = Fusion(width=width, heads=heads, hidden=hidden, dropout=dropout)
 
-    def forward(self, text: Tensor, valid: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Fuse `text` (B, L, D), whose real tokens are `valid` (B, L), and `labels` (B, M, D); return both."""
-        return self.text(text, labels), self.labels(labels, text, key_mask(valid))
+    def forward(self, text: Tensor, labels: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Fuse `text` (B, L, D), whose tokens `mask` (B, 1, 1, L) allows, and `labels` (B, M, D); return both."""
+        return self.text(text, labels), self.labels(labels, text, mask)

@@ -78,19 +78,25 @@ class CorrelationAttention(Correlation):
         self.value = nn.Linear(width, width)
         self.out = nn.Linear(width, width)
 
-    def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Attend from every token of `x` (B, L, D) to the `valid` tokens (B, L), weighted by `weight` (B, L)."""
+    def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None = None, full: bool | None = None) -> Tensor:
+        """Attend from every token of `x` (B, L, D) to the `valid` tokens (B, L), weighted by `weight` (B, L).
+
+        `full` says whether all tokens are valid, if the host knows it.
+        """
         value = self.value(x)
         unit = standardize(x, valid).to(value.dtype)  # under autocast, cast once for all products
         dropout = self.dropout if self.training else 0.0
         attend = self._unfused if is_unfused(x, dropout) else self._fused
-        out: Tensor = self.out(attend(unit, value.unsqueeze(1), key_mask(valid), weight, dropout).squeeze(1))
+        mask = key_mask(valid, full)
+        out: Tensor = self.out(attend(unit, value.unsqueeze(1), mask, weight, dropout).squeeze(1))
         return out
 
-    def attention_weights(self, x: Tensor, valid: Tensor, weight: Tensor | None = None) -> Tensor:
+    def attention_weights(
+        self, x: Tensor, valid: Tensor, weight: Tensor | None = None, full: bool | None = None
+    ) -> Tensor:
         """Return the weight of each key for each query, with part-of-speech weights: (B, 1, L, L)."""
         unit = standardize(x, valid)
-        return self._fused(unit, one_hot_values(unit.unsqueeze(1)), key_mask(valid), weight, 0.0)
+        return self._fused(unit, one_hot_values(unit.unsqueeze(1)), key_mask(valid, full), weight, 0.0)
 
     def _fused(self, unit: Tensor, v: Tensor, mask: Tensor | None, weight: Tensor | None, dropout: float) -> Tensor:
         q, k = self.query(unit).unsqueeze(1), unit.unsqueeze(1)  # (B, 1, L, D)

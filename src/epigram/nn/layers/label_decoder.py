@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import one_hot, scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def beam_search(decoder: LabelDecoder, inputs: DecoderInput, *, beams: int, max_
     highest = torch.zeros(batch, beams, rows, device=h.device)
     ended_log_y = torch.full((rows,), float("-inf"), device=h.device)
     ended_log_y[eos] = 0.0
-    for _ in range(max_labels):
+    for step in range(1, max_labels + 1):
         ended = chosen[..., eos:]  # (B, K, 1)
         log_y = decoder.scores(h, inputs).masked_fill(chosen, float("-inf")).log_softmax(-1)
         highest = torch.where(ended, highest, torch.maximum(highest, log_y.exp()))
@@ -97,8 +97,8 @@ def beam_search(decoder: LabelDecoder, inputs: DecoderInput, *, beams: int, max_
         score, best = total.flatten(1).topk(beams)  # best first
         beam, label = best // rows, best % rows
         h, c, chosen, highest = (_select_beams(t, beam) for t in (h, c, chosen, highest))
-        chosen = chosen | one_hot(label, rows).bool()
-        if bool(chosen[:, 0, eos].all()):
+        chosen = chosen.scatter(-1, label.unsqueeze(-1), True)
+        if step == max_labels or bool(chosen[:, 0, eos].all()):
             break
         h, c = decoder.step(inputs.embedded[label], decoder.readout(h, inputs), h, c)
     return chosen[:, 0, :eos], highest[:, 0, :eos]

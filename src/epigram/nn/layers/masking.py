@@ -65,11 +65,22 @@ class _MaxOverTokens(Function):
         return hits.mul_((gradients[0] / hits.sum(1)).unsqueeze(1))
 
 
-def key_mask(valid: Tensor) -> Tensor | None:
+def key_mask(valid: Tensor, full: bool | None = None) -> Tensor | None:
     """Return the mask (B, 1, 1, L) of the keys that may be attended, or None if all tokens are valid (faster kernel).
 
-    An exported or CUDA-captured graph has one code path for all batches, so it always gets the mask.
+    `full` says whether all tokens are valid; None reads it from `valid`, which waits for the device. An exported or
+    CUDA-captured graph has one code path for all batches, so it always gets the mask.
     """
     mask = valid[:, None, None, :]
     captured = valid.is_cuda and torch.cuda.is_current_stream_capturing()
-    return mask if captured or torch.compiler.is_exporting() or not bool(valid.all()) else None
+    if captured or torch.compiler.is_exporting():
+        return mask
+    return None if (bool(valid.all()) if full is None else full) else mask
+
+
+def valid_positions(valid: Tensor, count: int | None = None) -> tuple[Tensor, ...]:
+    """Return the row and the position of each of the T valid tokens (B, L): (T,), (T,).
+
+    `count` is T; None reads it from `valid`, which waits for the device.
+    """
+    return (valid.nonzero() if count is None else valid.nonzero_static(size=count)).unbind(1)

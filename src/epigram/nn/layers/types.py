@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -20,6 +22,7 @@ class Tokens:
     `characters` (B, L, W) int64 are the character ids of the tokens if the view has them, padded with 0. `labels`
     (B, L) int64 are the token labels if the data have them, -1 for a token without a label. `word_weight` (B, L), if
     given, is the part-of-speech weight of the word that contains each token, negative where the token's own applies.
+    `lengths` (B,) are the numbers of real tokens, if the host knows them; reading `valid` waits for the device.
     """
 
     ids: Tensor
@@ -28,6 +31,17 @@ class Tokens:
     characters: Tensor | None = None
     labels: Tensor | None = None
     word_weight: Tensor | None = None
+    lengths: NDArray[np.int64] | None = None
+
+    @property
+    def shortest(self) -> int | None:
+        """The number of tokens of the shortest text; None if the host does not know the lengths."""
+        return None if self.lengths is None else int(self.lengths.min())
+
+    @property
+    def full(self) -> bool | None:
+        """Whether no text has padding; None if the host does not know the lengths."""
+        return None if self.lengths is None else self.shortest == self.ids.shape[1]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, relu
 
 from epigram.nn.layers.dropout import Dropout
-from epigram.nn.layers.masking import key_mask
 from epigram.nn.pretrained.transformers_attention import attend
 
 tanh_gelu = partial(gelu, approximate="tanh")
@@ -196,18 +195,19 @@ class Bert(nn.Module):
     def forward(
         self,
         *,
-        attention_mask: Tensor,
+        attention_mask: Tensor | None,
         input_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
         **options: Any,
     ) -> Output:
         """Encode `input_ids` (B, L) or token vectors `inputs_embeds` (B, L, D); `attention_mask` is 1 for real tokens.
 
-        `options` goes to `attend`, which reads `output_attentions` and `token_weight` (B, L). The output always
-        contains the states of all layers.
+        Without a mask, all tokens are real. `options` goes to `attend`, which reads `output_attentions` and
+        `token_weight` (B, L). The output always contains the states of all layers.
         """
         x = self.embeddings(self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds)
-        states, weights, mask = [x], [], key_mask(attention_mask.bool())
+        mask = None if attention_mask is None else attention_mask.bool()[:, None, None, :]
+        states, weights = [x], []
         layers: Any = self.encoder["layer"]
         for layer in layers:
             x, weight = layer(x, mask, **options)

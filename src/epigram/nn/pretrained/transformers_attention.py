@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from epigram.nn.layers.attention import dot_product_attention, unfused_attention
 from epigram.nn.layers.correlation import Correlation, standardize
 from epigram.nn.layers.head_to_head import Gate, HeadToHead, Site
-from epigram.nn.layers.masking import key_mask
 from epigram.nn.layers.pos_weighting import Placement, weigh
 from epigram.nn.transformers_adapter import FAMILIES, QUERY_KEY, build_boolean_mask, is_bidirectional
 
@@ -88,14 +87,14 @@ def set_attention_parts(
 
 
 def build_mask(*, mask_function: Any, attention_mask: Tensor | None, **size: Any) -> Tensor | None:
-    """Return the mask of the keys that may be attended, or None if all may be.
+    """Return the mask of the keys that may be attended, or None without an `attention_mask` (B, L).
 
     The mask is boolean, True for keys that may be attended: (B, 1, 1, L), or (B, 1, L, L) with a window (ModernBERT's
     local layers). A window that is at least as wide as the texts is ignored.
     """
     window = size.get("local_size")
     if is_bidirectional(mask_function) or (window is not None and size["kv_length"] <= window):
-        return None if attention_mask is None else key_mask(attention_mask.bool())
+        return None if attention_mask is None else attention_mask.bool()[:, None, None, :]
     return build_boolean_mask(mask_function=mask_function, attention_mask=attention_mask, **size)
 
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from epigram.models.batches import Rows, TextBatches
+from epigram.models.batches import Rows, TextBatches, to_device
 from epigram.models.precision import matmul_precision
 from epigram.models.predict import gold_labels
 from epigram.training.config import TrainingConfig
@@ -58,6 +57,7 @@ def pair_loss(states: Tensor, groups: Rows) -> Tensor:
     """Return the loss of all pairs of the encodings `states` (B, D), whose texts have `groups` (B,); 0 for one text."""
     directions = normalize(states, dim=1)
     weights, same = (
-        torch.from_numpy(values).to(states) for values in (pair_weights(groups), groups[:, None] == groups)
+        to_device(values, states.device).to(states.dtype)
+        for values in (pair_weights(groups), groups[:, None] == groups)
     )
     return (weights * (directions @ directions.T - same).square()).sum()

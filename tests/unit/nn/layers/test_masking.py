@@ -1,4 +1,4 @@
-"""Tests of max pooling over valid tokens and in windows: values and gradients."""
+"""Tests of max pooling over valid tokens and in windows, values and gradients, and of masks of known lengths."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import max_pool1d
 from torch.testing import assert_close
 
-from epigram.nn.layers.masking import masked_max
+from epigram.nn.layers.masking import key_mask, masked_max, valid_positions
 from epigram.nn.layers.pooling import halve
 
 
@@ -49,3 +49,16 @@ def test_of_equal_ones_in_a_window_one_takes_the_whole_gradient() -> None:
     x = torch.zeros(1, 1, 5, requires_grad=True)
     halve(x, torch.ones(1, 5, dtype=torch.bool))[0].sum().backward()
     assert x.grad is not None and x.grad.sum() == 3
+
+
+@pytest.mark.parametrize("full", [True, False, None])
+def test_keys_need_a_mask_unless_all_are_valid(full: bool | None) -> None:
+    valid = torch.tensor([[True, True], [True, full is not False]])
+    assert (key_mask(valid, full) is None) is (full is not False)
+    assert (key_mask(valid) is None) is (full is not False)
+
+
+@pytest.mark.parametrize("count", [4, None])
+def test_positions_of_valid_tokens(count: int | None) -> None:
+    valid = torch.tensor([[True, True, True], [True, False, False]])
+    assert [found.tolist() for found in valid_positions(valid, count)] == [[0, 0, 0, 1], [0, 1, 2, 0]]
