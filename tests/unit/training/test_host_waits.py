@@ -7,6 +7,7 @@ copies between host and device.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,18 @@ def test_a_step_copies_only_the_numbers_of_its_texts(name: str, monkeypatch: pyt
     found = waits_of(lambda batch: objective.loss(model, batch).backward(), objective.train)
     own = 2  # of a batch: rows of texts and of labels, which a GPU copies from pinned memory
     assert found == ["_to_copy"] * own * 2, f"{name} copies between host and device: {found}"
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_known_lengths_decide_as_those_that_are_read(name: str) -> None:
+    model, objective = system_of(name)
+    for batch in batches_of(objective.train):
+        known = batch.texts.gather(batch.rows)
+        losses = []
+        for tokens in (known, replace(known, lengths=None)):
+            torch.manual_seed(0)  # of dropout
+            losses.append(model(tokens, batch.texts.targets(batch.rows)).loss)
+        assert torch.equal(*losses)
 
 
 def test_the_decoder_of_several_labels_reads_only_their_largest_number() -> None:
