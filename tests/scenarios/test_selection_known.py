@@ -9,9 +9,11 @@ import pytest
 
 from epigram.core.config_types import validate_as
 from epigram.evaluation.arrays import Floats
+from epigram.evaluation.choose_system import decide
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.results import Decision, Evaluation
+from epigram.evaluation.scored_system import scored_system
 from epigram.evaluation.settings import EvaluateSettings, Preference
 from epigram.evaluation.splits import Split, SystemOutput, Target
 from epigram.evaluation.summary import Corpus, Summary
@@ -181,6 +183,69 @@ def test_the_best_mean_over_the_seeds_is_chosen_and_not_the_best_seed() -> None:
     steady = system("steady", [set(range(4))] * 3, [set(range(9))] * 3)
     lucky = system("lucky", [set(), set(range(10)), set(range(10))], [set()] * 3)
     assert compared(lucky, steady).chosen_system == "steady"
+
+
+def surely(right: int, *, sure: float, wrongly: float = 0.8, of: int = 100) -> Floats:
+    """Return (1, of, 2): class 0 has probability `sure` in the first `right` rows, 1 - `wrongly` in the others."""
+    first = np.where(np.arange(of) < right, sure, 1 - wrongly)
+    return np.stack([first, 1 - first], axis=1)[None]
+
+
+def of_class_0(name: str, dev: Floats) -> Evaluation:
+    """Return the evaluation on dev rows of class 0; test has ten of them."""
+    zeros = split(np.zeros(dev.shape[1], np.int64))
+    return judged(name, TWO, zeros, split(np.zeros(10, np.int64)), (dev, dev[:, :10]))
+
+
+def test_the_best_of_the_ties_has_the_lowest_log_loss() -> None:
+    """`right` has the most rows right, `sure` two fewer; `few` has the lowest loss but is significantly worse."""
+    systems = [
+        of_class_0("right", surely(90, sure=0.6, wrongly=0.6)),  # -0.9 ln 0.6 - 0.1 ln 0.4 = 0.551
+        of_class_0("sure", surely(88, sure=0.8)),  # -0.88 ln 0.8 - 0.12 ln 0.2 = 0.389
+        of_class_0("few", surely(60, sure=0.999, wrongly=0.51)),  # -0.6 ln 0.999 - 0.4 ln 0.49 = 0.286
+    ]
+    summary = compared(*systems, prefer="best")
+    assert [(row.system, row.outcome) for row in summary.rows] == [
+        ("right", "tie"),
+        ("sure", "chosen"),
+        ("few", "worse"),
+    ]
+    assert [row.dev_loss for row in summary.rows] == pytest.approx([0.551, 0.389, 0.286], abs=1e-3)
+    said = "best, 90.0% of right. Its development log loss is lower, 0.389 instead of 0.551, and reaches"
+    assert said in summary.verdict
+    assert compared(*systems).chosen_system == "right"  # as cheap as the others
+
+
+def test_the_log_loss_of_a_part_of_dev_is_that_of_its_rows() -> None:
+    """On the first 50 rows both are right, and `right` is surer; on the others, and on all, `sure` is likelier."""
+    half = np.arange(100) < 50
+    right, sure = (surely(90, sure=0.6, wrongly=0.6), surely(88, sure=0.8))
+    right[:, half] = [0.81, 0.19]
+    systems = [scored_system(of_class_0(name, dev)) for name, dev in [("right", right), ("sure", sure)]]
+    for rows, name in [(None, "sure"), (half, "right"), (~half, "sure")]:
+        decision = decide(systems, 0.05, "best", rows)
+        assert decision.ranked[decision.place].metrics.system == name
+
+
+def test_the_log_loss_of_several_labels_is_the_mean_over_the_labels() -> None:
+    dev, gold = np.array([[[0.9, 0.2], [0.6, 0.5]]]), np.array([[1, 0], [0, 1]])
+    found = scored_system(judged("one", BOTH, split(gold), split(gold), (dev, dev))).dev_losses
+    assert found == pytest.approx([-np.log(0.9 * 0.8) / 2, -np.log(0.4 * 0.5) / 2])
+
+
+def test_the_log_loss_is_the_mean_over_the_seeds() -> None:
+    dev = np.concatenate([surely(100, sure=0.6), surely(100, sure=0.9)])
+    found = scored_system(of_class_0("one", dev)).dev_loss()
+    assert found == pytest.approx(-np.log(0.6 * 0.9) / 2)
+
+
+def test_where_words_are_scored_the_best_is_that_with_the_highest_score() -> None:
+    words = [
+        system(name, wrong(0), wrong(9), labelled=True, tokens_only=True, words_wrong=wrong(*rows))
+        for name, rows in (("some", (0, 1, 2)), ("one", (0,)))
+    ]
+    assert [scored_system(each).dev_loss() for each in words] == [None, None]
+    assert compared(*words, prefer="best").chosen_system == "one"
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), (4, 3, 2, 1, 0), (2, 0, 4, 1, 3)])

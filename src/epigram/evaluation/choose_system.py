@@ -3,7 +3,8 @@
 The best system has the highest development score; if scores are equal, the one with fewer parameters. A system whose
 development score does not differ significantly from the best is tied with it. By default the cheapest of these is
 chosen if it needs at most half of the best one's FLOPs per text, unless the best needs next to none; FLOPs are the same
-on every machine. With `prefer: best`, the best is chosen.
+on every machine. With `prefer: best`, the one of these with the lowest log loss on dev is chosen, which depends less on
+chance than the score.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ def decide(systems: Sequence[ScoredSystem], alpha: float, prefer: Preference, ro
     on_dev = against(ranked, 0, [dev[each.metrics.system] for each in ranked], alpha)
     tied = [n for n, each in enumerate(ranked) if n and on_dev[each.metrics.system].outcome == "tie"]
     cheapest = _cheapest(ranked, tied)
-    return Decision(ranked, on_dev, tied, cheapest, _choose(ranked, cheapest, prefer))
+    place = _likeliest(ranked, tied, rows) if prefer == "best" else _cheaper(ranked, cheapest)
+    return Decision(ranked, on_dev, tied, cheapest, place)
 
 
 def nested_score(
@@ -82,9 +84,16 @@ def rank(metrics: Metrics, score: float) -> tuple[float, int, str]:
     return (-rounded, median_low(seed.cost.parameters for seed in metrics.seeds), metrics.system)
 
 
-def _choose(ranked: Sequence[ScoredSystem], cheapest: int | None, prefer: Preference) -> int:
-    """Return the place of the chosen system: the best, or the cheapest tied one if it is much cheaper."""
-    if prefer == "best" or cheapest is None:
+def _likeliest(ranked: Sequence[ScoredSystem], tied: Sequence[int], rows: Bools | None) -> int:
+    """Return the place of the system with the lowest loss of the best and the tied ones; the best, if one has none."""
+    losses = {n: ranked[n].dev_loss(rows) for n in (0, *tied)}
+    known = {n: loss for n, loss in losses.items() if loss is not None}
+    return min(known, key=lambda n: known[n]) if len(known) == len(losses) else 0
+
+
+def _cheaper(ranked: Sequence[ScoredSystem], cheapest: int | None) -> int:
+    """Return the place of the cheapest tied system if it is much cheaper than the best, else that of the best."""
+    if cheapest is None:
         return 0
     price, best = _price(ranked[cheapest].metrics), _price(ranked[0].metrics)
     return cheapest if best[0] >= NEGLIGIBLE and price[0] <= MUCH_CHEAPER * best[0] else 0

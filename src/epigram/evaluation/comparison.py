@@ -42,6 +42,7 @@ def compare(
             _outcome(n, place, decision.tied),
             on_dev.get(each.metrics.system),
             on_test.get(each.metrics.system),
+            each.dev_loss(),
         )
         for n, each in enumerate(ranked)
     ]
@@ -62,7 +63,7 @@ def compare(
         cheapest_tied=None if decision.cheapest is None else rows[decision.cheapest].system,
         optimism=optimism,
         nested=nested,
-        verdict=describe(rows, place, chosen_seed, best, optimism, nested),
+        verdict=describe(rows, place, chosen_seed, best, prefer, optimism, nested),
         rows=rows,
     )
 
@@ -73,7 +74,11 @@ def _outcome(n: int, chosen: int, tied: Sequence[int]) -> Literal["chosen", "tie
 
 
 def _row(
-    metrics: Metrics, outcome: Literal["chosen", "tie", "worse"], on_dev: Verdict | None, on_test: Verdict | None
+    metrics: Metrics,
+    outcome: Literal["chosen", "tie", "worse"],
+    on_dev: Verdict | None,
+    on_test: Verdict | None,
+    dev_loss: float | None,
 ) -> Row:
     """Return the row of one system; the best has no verdict on dev, the chosen one none on test."""
     seeds = metrics.seeds
@@ -86,6 +91,7 @@ def _row(
         test_score=metrics.test_score.value,
         test_low=metrics.test_score.low,
         test_high=metrics.test_score.high,
+        dev_loss=dev_loss,
         dev_std=_std([seed.dev_score for seed in seeds]),
         test_std=_std([seed.test_score for seed in seeds]),
         macro_f1=metrics.test.macro_f1,

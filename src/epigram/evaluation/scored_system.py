@@ -10,8 +10,10 @@ import numpy as np
 
 from epigram.core.errors import DataError
 from epigram.core.ragged import Ragged
-from epigram.evaluation.arrays import Ints
+from epigram.evaluation.arrays import Bools, Floats, Ints
+from epigram.evaluation.averaged_words import SMALLEST
 from epigram.evaluation.decisions import predict_labels, seed_thresholds
+from epigram.evaluation.likelihoods import of_texts
 from epigram.evaluation.results import Evaluation, Metrics, Predictions
 from epigram.evaluation.scoring import RowScores
 from epigram.evaluation.stored_probabilities import SplitName, probabilities_of
@@ -26,7 +28,8 @@ class ScoredSystem:
     """Metrics of a system, and what each row of dev and test adds to the score that ranks the systems.
 
     `truth` has a digest of each array that is the same for all systems. `folds` (N,) are those of a nested
-    cross-validation, if it replaces test.
+    cross-validation, if it replaces test. `dev_losses` (N,) are the negative log-likelihoods of the gold labels, means
+    over the seeds; None where labels of words are scored.
     """
 
     metrics: Metrics
@@ -34,13 +37,20 @@ class ScoredSystem:
     test: RowScores
     truth: Mapping[str, str]
     folds: Ints | None = None
+    dev_losses: Floats | None = None
+
+    def dev_loss(self, rows: Bools | None = None) -> float | None:
+        """Return the mean of the `dev_losses`, or of those of the `rows` (N,)."""
+        if self.dev_losses is None:
+            return None
+        return float((self.dev_losses if rows is None else self.dev_losses[rows]).mean())
 
 
 def scored_system(evaluation: Evaluation) -> ScoredSystem:
     """Return the scored system of an evaluation."""
     dev, test = (_row_scores(evaluation, "dev"), _row_scores(evaluation, "test"))
     known = evaluation.predictions
-    return ScoredSystem(evaluation.metrics, dev, test, truth_of(known), known.test_folds)
+    return ScoredSystem(evaluation.metrics, dev, test, truth_of(known), known.test_folds, _dev_losses(evaluation))
 
 
 def truth_of(predictions: Predictions) -> dict[str, str]:
@@ -67,6 +77,15 @@ def check_same_rows(systems: Sequence[tuple[str, Mapping[str, str]]]) -> None:
                     f"{first} and {other} were evaluated on different {key}: "
                     "run dvc repro to evaluate both on the same data"
                 )
+
+
+def _dev_losses(evaluation: Evaluation) -> Floats | None:
+    labels = evaluation.predictions.dev_labels
+    if evaluation.metrics.score == "token_f1" or not len(labels):
+        return None
+    likelihoods = of_texts(probabilities_of(evaluation, "dev"), labels).values  # of each label, if there are several
+    losses = -np.log(np.maximum(likelihoods, SMALLEST)).mean(0)
+    return np.asarray(losses.reshape(len(labels), -1).mean(1))
 
 
 def _row_scores(evaluation: Evaluation, split: SplitName) -> RowScores:

@@ -31,8 +31,8 @@ class Row:
     `outcome` and `p_dev` are relative to the best system on development data, `test_outcome` and `p_test` to the chosen
     one; p-values are Holm-corrected. Parameters, depth, FLOPs and the two fields after `span_f1` (see `Cost`) are
     medians over the seeds; `*_pruned` are the values after pruning. `token_*` and `span_f1` are of the test words, None
-    if the system labels no words. `megabytes` is the size of the saved model. Speed is None until a run adds what it
-    measured on its machine, so that the same data give the same summary everywhere.
+    if the system labels no words. `dev_loss` is the log loss on dev. `megabytes` is the size of the saved model. Speed
+    is None until a run adds what it measured on its machine, so that the same data give the same summary everywhere.
     """
 
     system: str
@@ -61,6 +61,7 @@ class Row:
     span_f1: float | None = None
     parameters_without_embeddings: int | None = None
     batch_macs: float | None = None
+    dev_loss: float | None = None
     megabytes: float | None = None
     ms_per_text: float | None = None
     texts_per_second: float | None = None

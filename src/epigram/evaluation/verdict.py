@@ -6,21 +6,28 @@ from collections.abc import Sequence
 
 from epigram.evaluation.formats import SCORE_NAMES, abbreviate, join_names, level, percent
 from epigram.evaluation.results import Interval, Metrics
+from epigram.evaluation.settings import Preference
 from epigram.evaluation.summary import Row
 
 MAX_NAMED = 6  # maximum number of ties that the verdict lists by name
 
 
 def describe(
-    rows: Sequence[Row], place: int, seed: int, best: Metrics, optimism: float, nested: Interval | None = None
+    rows: Sequence[Row],
+    place: int,
+    seed: int,
+    best: Metrics,
+    prefer: Preference,
+    optimism: float,
+    nested: Interval | None = None,
 ) -> str:
-    """Return the verdict; `rows` begin with the best system, `best`, and the one at `place` is chosen.
+    """Return the verdict; `rows` begin with the best system, `best`, and the one at `place` is chosen as `prefer` says.
 
     `nested` is the score of the choice in a nested cross-validation, if there is no test set.
     """
     score = SCORE_NAMES[best.score]
-    choice = _best(rows[0], seed, score) if place == 0 else _cheaper(rows[place], rows[0], seed, score)
     chosen = rows[place]
+    choice = _best(chosen, seed, score) if place == 0 else _tied(chosen, rows[0], seed, score, prefer)
     where = "on the test set" if nested is None else "in a nested cross-validation"
     reached = (
         f"and reaches {percent(chosen.test_score)}% {where} "
@@ -39,11 +46,13 @@ def _best(chosen: Row, seed: int, score: str) -> str:
     )
 
 
-def _cheaper(chosen: Row, best: Row, seed: int, score: str) -> str:
+def _tied(chosen: Row, best: Row, seed: int, score: str, prefer: Preference) -> str:
+    why = f"It needs {abbreviate(chosen.flops)} FLOPs per text instead of {abbreviate(best.flops)}"
+    if prefer == "best":
+        why = f"Its development log loss is lower, {chosen.dev_loss:.3f} instead of {best.dev_loss:.3f},"
     return (
         f"Use {chosen.system} (seed {seed}): its development {score}, {percent(chosen.dev_score)}%, is tied with the "
-        f"best, {percent(best.dev_score)}% of {best.system}. It needs {abbreviate(chosen.flops)} FLOPs per text "
-        f"instead of {abbreviate(best.flops)}"
+        f"best, {percent(best.dev_score)}% of {best.system}. {why}"
     )
 
 
