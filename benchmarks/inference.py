@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import cycle
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 
 import torch
 
@@ -24,6 +24,7 @@ from epigram.text.encoded_dataset import View
 
 TEXTS = 1_000
 SINGLES, ROUNDS = 50, 3
+PAUSE = 0.05  # seconds before one text: threads of the program before it wait actively for some time
 BATCHES = (16, 32, 64)  # batch sizes of the peers, with texts sorted by length
 SETTINGS = {"texts": TEXTS, "max_length": minilm.LENGTH, "single_texts": SINGLES, "threads": "all"}
 COLD = """
@@ -92,6 +93,7 @@ def single(plan: Plan, predictor: Predictor, others: dict[str, Peer], texts: lis
         left = cycle(texts[:SINGLES])
 
         def run() -> dict[str, float]:
+            sleep(PAUSE)
             return {"ms": 1000 / rate(1, partial(answer, next(left)))["texts/s"]}
 
         for _ in texts[:SINGLES]:

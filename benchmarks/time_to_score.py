@@ -3,8 +3,9 @@
     EPIGRAM_MIRROR=FOLDER python -m benchmarks.time_to_score [--source mr] [--seeds 3] [--arms bert,quick]
 
 The wanted accuracy is the Trainer's mean after three epochs less 0.3 points. Each side has the best of three learning
-rates, by the accuracy at the end of the first seed's training. It is reached at the first of two evaluations in a row that have it. Both sides evaluate all of dev six times an epoch, and
-the clock includes these evaluations. Prints one line of JSON for each training, and a summary.
+rates, by the accuracy at the end of the first seed's training. The wanted accuracy is reached at the first of two
+evaluations in a row that have it. Both sides evaluate all of dev six times an epoch, and the clock includes these
+evaluations. Prints one line of JSON for each training, and a summary.
 """
 
 from __future__ import annotations

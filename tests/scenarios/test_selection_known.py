@@ -211,7 +211,7 @@ def test_the_best_of_the_ties_has_the_lowest_log_loss() -> None:
         ("few", "worse"),
     ]
     assert [row.dev_loss for row in summary.rows] == pytest.approx([0.551, 0.389, 0.286], abs=1e-3)
-    said = "best, 90.0% of right. Its development log loss is lower, 0.389 instead of 0.551, and reaches"
+    said = "best, 90.0% of right. It has the lowest development log loss, 0.3895 instead of 0.5514, and reaches"
     assert said in summary.verdict
     assert compared(*systems).chosen_system == "right"  # as cheap as the others
 
@@ -237,6 +237,24 @@ def test_the_log_loss_is_the_mean_over_the_seeds() -> None:
     dev = np.concatenate([surely(100, sure=0.6), surely(100, sure=0.9)])
     found = scored_system(of_class_0("one", dev)).dev_loss()
     assert found == pytest.approx(-np.log(0.6 * 0.9) / 2)
+
+
+def test_numbers_of_a_decoder_have_no_log_loss() -> None:
+    dev, gold = np.array([[[0.9, 0.2], [0.6, 0.5]]]), np.array([[1, 0], [0, 1]])
+    found = judged("one", BOTH, split(gold), split(gold), (dev, dev), decision="decoder")
+    assert scored_system(found).dev_losses is None
+
+
+def test_the_random_baseline_is_not_the_likeliest() -> None:
+    """It is the surer one, and tied on few rows, but has no parameters."""
+    systems = [
+        of_class_0("some", surely(9, sure=0.6, wrongly=0.6, of=10)),
+        of_class_0("random", surely(8, sure=0.9, of=10)),
+    ]
+    for parameters, name in [(0, "some"), (1, "random")]:
+        seeds = [replace(each, cost=cost(parameters=parameters)) for each in systems[1].metrics.seeds]
+        other = replace(systems[1], metrics=replace(systems[1].metrics, seeds=seeds))
+        assert compared(systems[0], other, prefer="best").chosen_system == name
 
 
 def test_where_words_are_scored_the_best_is_that_with_the_highest_score() -> None:

@@ -85,10 +85,13 @@ def rank(metrics: Metrics, score: float) -> tuple[float, int, str]:
 
 
 def _likeliest(ranked: Sequence[ScoredSystem], tied: Sequence[int], rows: Bools | None) -> int:
-    """Return the place of the system with the lowest loss of the best and the tied ones; the best, if one has none."""
-    losses = {n: ranked[n].dev_loss(rows) for n in (0, *tied)}
+    """Return the place of the system with the lowest loss of the best and the tied ones; the best, if it has none.
+
+    The random baseline does not count, as for the cheapest.
+    """
+    losses = {n: ranked[n].dev_loss(rows) for n in (0, *tied) if n == 0 or _price(ranked[n].metrics)[1]}
     known = {n: loss for n, loss in losses.items() if loss is not None}
-    return min(known, key=lambda n: known[n]) if len(known) == len(losses) else 0
+    return min(known, key=lambda n: known[n]) if 0 in known else 0
 
 
 def _cheaper(ranked: Sequence[ScoredSystem], cheapest: int | None) -> int:

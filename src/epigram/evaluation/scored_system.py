@@ -29,7 +29,8 @@ class ScoredSystem:
 
     `truth` has a digest of each array that is the same for all systems. `folds` (N,) are those of a nested
     cross-validation, if it replaces test. `dev_losses` (N,) are the negative log-likelihoods of the gold labels, means
-    over the seeds; None where labels of words are scored.
+    over the seeds; None where labels of words are scored, or where a decoder selects the labels, whose numbers are no
+    probabilities.
     """
 
     metrics: Metrics
@@ -81,7 +82,7 @@ def check_same_rows(systems: Sequence[tuple[str, Mapping[str, str]]]) -> None:
 
 def _dev_losses(evaluation: Evaluation) -> Floats | None:
     labels = evaluation.predictions.dev_labels
-    if evaluation.metrics.score == "token_f1" or not len(labels):
+    if evaluation.metrics.score == "token_f1" or evaluation.metrics.decision == "decoder" or not len(labels):
         return None
     likelihoods = of_texts(probabilities_of(evaluation, "dev"), labels).values  # of each label, if there are several
     losses = -np.log(np.maximum(likelihoods, SMALLEST)).mean(0)

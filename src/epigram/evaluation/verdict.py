@@ -49,7 +49,7 @@ def _best(chosen: Row, seed: int, score: str) -> str:
 def _tied(chosen: Row, best: Row, seed: int, score: str, prefer: Preference) -> str:
     why = f"It needs {abbreviate(chosen.flops)} FLOPs per text instead of {abbreviate(best.flops)}"
     if prefer == "best":
-        why = f"Its development log loss is lower, {chosen.dev_loss:.3f} instead of {best.dev_loss:.3f},"
+        why = f"It has the lowest development log loss, {chosen.dev_loss:.4g} instead of {best.dev_loss:.4g},"
     return (
         f"Use {chosen.system} (seed {seed}): its development {score}, {percent(chosen.dev_score)}%, is tied with the "
         f"best, {percent(best.dev_score)}% of {best.system}. {why}"

@@ -32,6 +32,7 @@ class FitOptions:
     checkpoints: Checkpoints | None = None
     choice: Any = None  # what a cross-validation chose, for a fit without dev
     nested: bool = False  # each fold is also predicted as the other folds alone choose
+    keeps_logits: bool = False  # of each evaluation, if the model is trained by gradient
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ class Trained:
     parameters: int  # before any layer was dropped
     history: list[dict[str, float]]
     plan: Plan | None = None  # of a training by gradient
-    evaluated: Mapping[int, Array] = field(default_factory=dict)  # logits of dev by the step, with `nested` options
+    evaluated: Mapping[int, Array] = field(default_factory=dict)  # logits of dev by the step, if the options keep them
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,8 @@ class Fold:
 class FoldResults:
     """What the folds chose together for the final fit, and the predictions for each held-out fold.
 
-    `nested` has an entry for each fold, if the options ask for it. `history` is that of the fold whose plan was chosen,
-    if the model is trained by gradient.
+    `nested` has an entry for each fold, if the options ask for it. `history` is that of the fold whose best evaluation
+    is the median, if the model is trained by gradient.
     """
 
     choice: Any

@@ -250,9 +250,8 @@ class Trainer:
             self._report()
 
     def plan_to_repeat(self) -> Plan:
-        """Return the plan of a training that ends where this one had its best evaluation."""
-        best = self.record.step
-        return Plan(best, self.planned, tuple(event for event in self.record.events if event.step <= best))
+        """Return the plan of a training that ends where this one had its best evaluation, with all decisions."""
+        return Plan(self.record.step, self.planned, tuple(self.record.events))
 
     def _report(self, note: str = "") -> None:
         if self.report is None:

@@ -16,6 +16,7 @@ def test_a_plan_keeps_its_share_of_the_steps() -> None:
 def test_a_plan_has_at_least_one_step_and_no_event_after_its_end() -> None:
     assert Plan(1, 100).scaled(10) == Plan(1, 10)
     assert Plan(3, 7, (Event(3, "drop"),)).scaled(2) == Plan(1, 2, (Event(1, "drop"),))
+    assert Plan(3, 8, (Event(3, "decay"), Event(4, "decay"))).scaled(8) == Plan(3, 8, (Event(3, "decay"),))
 
 
 def test_the_median_is_by_share_and_not_by_steps() -> None:
@@ -39,8 +40,11 @@ def course(*scores: float, best: int = 10, events: tuple[Event, ...] = ()) -> Co
         ([course(0.8, 0.6, 0.6, 0.6), course(0.6, 0.7, 0.7, 0.7)], 40),
         # the mean falls by 0.15 with an error of 0.05, after an equally good second evaluation
         ([course(0.8, 0.8, 0.7, 0.6), course(0.6, 0.6, 0.4, 0.5)], 20),
-        # one fold has ended after its second evaluation
+        # two folds, of which one has ended after its second evaluation: the shorter of the two in the middle
         ([course(0.5, 0.6), course(0.5, 0.6, 0.7, 0.8)], 20),
+        # one of three has ended: its last score counts
+        ([course(0.5, 0.6), course(0.5, 0.6, 0.7, 0.8), course(0.5, 0.6, 0.7, 0.8)], 40),
+        ([course(0.5, 0.6), course(0.5, 0.6, 0.4, 0.3), course(0.5, 0.6, 0.4, 0.3)], 20),
         # one fold alone: the last of its best evaluations
         ([course(0.5, 0.7, 0.7, 0.6)], 30),
     ],
@@ -57,6 +61,29 @@ def test_the_decisions_are_those_of_the_fold_with_the_median_plan_until_the_end(
         course(0.5, 0.6, 0.4, 0.4, best=40),
     ]
     assert plan_of_folds(courses) == Plan(20, 40, events[:2])
+
+
+def test_decisions_after_the_best_evaluation_are_repeated_if_the_training_goes_on() -> None:
+    """The best evaluation is the first; the scores after the decay are within the error of it."""
+    events = Event(20, "decay"), Event(40, "decay")
+    courses = [course(0.6, 0.5, 0.6, best=10, events=events), course(0.5, 0.6, 0.4, best=10, events=events)]
+    assert plan_of_folds(courses) == Plan(30, 40, events[:1])
+
+
+def test_a_plan_does_not_end_before_a_drop() -> None:
+    """The scores fall with the depth, which the folds do not choose by their scores."""
+    events = (Event(20, "drop", 1),)
+    early, late = (course(0.9, 0.5, 0.5, 0.5, best=30, events=(Event(step, "drop", 1),)) for step in (20, 30))
+    assert plan_of_folds([Course.of(each.plan, each.scores) for each in (early, early, late)]) == Plan(40, 40, events)
+    assert Course.of(late.plan, late.scores).scores == {30: 0.5, 40: 0.5}
+    assert Course.of(Plan(10, 40), early.scores).scores == early.scores
+
+
+def test_where_no_common_share_is_left_the_plan_ends_with_the_median_fold() -> None:
+    """One fold drops a layer at the end, when the others have ended."""
+    late = course(0.5, 0.5, 0.5, 0.5, best=40, events=(Event(40, "drop", 1),))
+    ended = [course(0.5, 0.6, best=20)] * 2
+    assert plan_of_folds([Course.of(each.plan, each.scores) for each in (late, *ended)]) == Plan(20, 40)
 
 
 def test_folds_of_other_lengths_are_compared_by_their_shares() -> None:

@@ -66,7 +66,7 @@ def _trained(
 ) -> Generator[Ask, TrialResult | None, list[Candidate]]:
     """Return the best variant of the trials with as many epochs as fit, if any.
 
-    If the time is too short for a trial, it is the first variant, with the speed that follows from `probe`.
+    If the time is too short for two trials, it is the first variant, with the speed that follows from `probe`.
     """
     variants = trained(facts, goal.quality)
     if trials_fit(variants, facts, watch.left - reserved, probe):

@@ -38,7 +38,7 @@ def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, op
     with as_bags(model, train, dev, options.config) as texts:
         trainer = Trainer(
             model,
-            label_objective(*texts, options.config, keeps_logits=options.nested),
+            label_objective(*texts, options.config, keeps_logits=options.keeps_logits),
             seed=options.seed,
             rate=options.rate,
             report=options.report,
@@ -89,7 +89,7 @@ def _trained_fold(fold: Fold) -> _Result:
     if fold.folder is not None and (kept := read_finished(fold.folder)) is not None:
         return _Result.read(fold.folder, kept["about"])
     model, train, dev = fold.load()
-    trained = fit_model(model, train, dev, replace(fold.options, nested=True))
+    trained = fit_model(model, train, dev, replace(fold.options, keeps_logits=True))
     assert trained.plan is not None
     result = _Result(trained.plan, trained.history, trained.evaluated, multi=gold_labels(dev).ndim == 2)
     if fold.folder is not None and fold.options.checkpoints is not None:
@@ -108,7 +108,7 @@ class _Result:
     @property
     def course(self) -> Course:
         """The scores of the evaluations."""
-        return Course(self.plan, {int(line["step"]): line["dev"] for line in self.history})
+        return Course.of(self.plan, {int(line["step"]): line["dev"] for line in self.history})
 
     def at(self, plan: Plan) -> Predicted:
         """Return the predictions of the evaluation after the step that is nearest to the end of `plan`."""
