@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import cycle
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter
 
 import torch
 
@@ -24,7 +24,6 @@ from epigram.text.encoded_dataset import View
 
 TEXTS = 1_000
 SINGLES, ROUNDS = 50, 3
-PAUSE = 0.05  # seconds before one text: threads of the program before it wait actively for some time
 BATCHES = (16, 32, 64)  # batch sizes of the peers, with texts sorted by length
 SETTINGS = {"texts": TEXTS, "max_length": minilm.LENGTH, "single_texts": SINGLES, "threads": "all"}
 COLD = """
@@ -87,21 +86,22 @@ def many(plan: Plan, predictor: Predictor, others: dict[str, Peer], texts: list[
 
 
 def single(plan: Plan, predictor: Predictor, others: dict[str, Peer], texts: list[str]) -> tuple[Measured, Rates]:
-    """Return milliseconds per text for one text at a time, with the same texts on all sides."""
+    """Return milliseconds per text for one text at a time, with the same texts on all sides.
+
+    A side predicts all texts before the next side begins, whose first texts threads of the side before would slow down.
+    """
 
     def one(answer: Callable[[str], object]) -> Callable[[], dict[str, float]]:
-        left = cycle(texts[:SINGLES])
-
         def run() -> dict[str, float]:
-            sleep(PAUSE)
-            return {"ms": 1000 / rate(1, partial(answer, next(left)))["texts/s"]}
+            for text in texts[:SINGLES]:
+                answer(text)  # warm-up at the same shapes
+            found = rate(len(texts[:SINGLES]), lambda: [answer(text) for text in texts[:SINGLES]])
+            return {"ms": 1000 / found["texts/s"]}
 
-        for _ in texts[:SINGLES]:
-            run()  # warm-up at the same shapes
         return run
 
     works = [one(each.answer) for each in others.values()]
-    mine, *theirs = plan.alternate(one(lambda text: predictor.predict([text])), *works, rounds=SINGLES)
+    mine, *theirs = plan.alternate(one(lambda text: predictor.predict([text])), *works, rounds=ROUNDS)
     return mine["ms"], {name: found["ms"] for name, found in zip(others, theirs, strict=True)}
 
 
