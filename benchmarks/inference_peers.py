@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
 
@@ -86,7 +87,9 @@ def no_compiler() -> str | None:
     """Return what torch.compile lacks; None if it can compile."""
     if shutil.which(os.environ.get("CXX", "g++")) is None:
         return "no C++ compiler; install g++"
-    header = Path(sysconfig.get_path("include")) / "Python.h"
+    header, libraries = Path(sysconfig.get_path("include")) / "Python.h", Path(torch.__file__).parent
+    if " " in str(libraries):  # which it does not quote for the linker
+        return f"it cannot link with {libraries}, whose name has a space"
     return None if header.exists() else f"no {header}; install Python's headers"
 
 

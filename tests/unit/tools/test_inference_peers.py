@@ -121,8 +121,18 @@ def patch_machine(monkeypatch: pytest.MonkeyPatch, *absent: str) -> list[Path]:
     monkeypatch.setattr(inference_peers.sysconfig, "get_path", lambda _: str(Path(__file__).parent))
     monkeypatch.setattr(Path, "exists", lambda path: path.name not in absent)
     monkeypatch.setattr(inference_peers, "write_graph", lambda _, path: written.append(path))
+    monkeypatch.setattr(inference_peers.torch, "__file__", "/a/torch/__init__.py")
     monkeypatch.delenv("CXX", raising=False)
     return written
+
+
+def test_torch_compile_is_left_out_where_the_name_of_the_folder_of_pytorch_has_a_space(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    patch_machine(monkeypatch)
+    assert inference_peers.no_compiler() is None
+    monkeypatch.setattr(inference_peers.torch, "__file__", "/a folder/torch/__init__.py")
+    assert inference_peers.no_compiler() == "it cannot link with /a folder/torch, whose name has a space"
 
 
 PROGRAMS = [
