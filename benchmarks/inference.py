@@ -88,7 +88,8 @@ def many(plan: Plan, predictor: Predictor, others: dict[str, Peer], texts: list[
 def single(plan: Plan, predictor: Predictor, others: dict[str, Peer], texts: list[str]) -> tuple[Measured, Rates]:
     """Return milliseconds per text for one text at a time, with the same texts on all sides.
 
-    A side predicts all texts before the next side begins, whose first texts threads of the side before would slow down.
+    A side predicts all texts, untimed and timed, before the next side begins: waiting threads of the side before it
+    would slow down its first texts.
     """
 
     def one(answer: Callable[[str], object]) -> Callable[[], dict[str, float]]:

@@ -53,8 +53,10 @@ def decide(systems: Sequence[ScoredSystem], alpha: float, prefer: Preference, ro
     ranked = sorted(systems, key=key)
     on_dev = against(ranked, 0, [dev[each.metrics.system] for each in ranked], alpha)
     tied = [n for n, each in enumerate(ranked) if n and on_dev[each.metrics.system].outcome == "tie"]
-    cheapest = _cheapest(ranked, tied)
-    place = _likeliest(ranked, tied, rows) if prefer == "best" else _cheaper(ranked, cheapest)
+    # The random baseline, the only system without parameters, is tied with all others on a few rows.
+    possible = [n for n in tied if _price(ranked[n].metrics)[1]]
+    cheapest = min(possible, key=lambda n: _price(ranked[n].metrics), default=None)
+    place = _likeliest(ranked, [0, *possible], rows) if prefer == "best" else _cheaper(ranked, cheapest)
     return Decision(ranked, on_dev, tied, cheapest, place)
 
 
@@ -84,12 +86,9 @@ def rank(metrics: Metrics, score: float) -> tuple[float, int, str]:
     return (-rounded, median_low(seed.cost.parameters for seed in metrics.seeds), metrics.system)
 
 
-def _likeliest(ranked: Sequence[ScoredSystem], tied: Sequence[int], rows: Bools | None) -> int:
-    """Return the place of the system with the lowest loss of the best and the tied ones; the best, if it has none.
-
-    The random baseline does not count, as for the cheapest.
-    """
-    losses = {n: ranked[n].dev_loss(rows) for n in (0, *tied) if n == 0 or _price(ranked[n].metrics)[1]}
+def _likeliest(ranked: Sequence[ScoredSystem], places: Sequence[int], rows: Bools | None) -> int:
+    """Return that of `places` whose system has the lowest loss; the best system, at 0, if that has none."""
+    losses = {n: ranked[n].dev_loss(rows) for n in places}
     known = {n: loss for n, loss in losses.items() if loss is not None}
     return min(known, key=lambda n: known[n]) if 0 in known else 0
 
@@ -100,15 +99,6 @@ def _cheaper(ranked: Sequence[ScoredSystem], cheapest: int | None) -> int:
         return 0
     price, best = _price(ranked[cheapest].metrics), _price(ranked[0].metrics)
     return cheapest if best[0] >= NEGLIGIBLE and price[0] <= MUCH_CHEAPER * best[0] else 0
-
-
-def _cheapest(ranked: Sequence[ScoredSystem], tied: Sequence[int]) -> int | None:
-    """Return the place of the cheapest tied system.
-
-    The random baseline, the only system without parameters, does not count: on a few rows it is tied with all others.
-    """
-    prices = {n: _price(ranked[n].metrics) for n in tied}
-    return min((n for n in tied if prices[n][1]), key=lambda n: prices[n], default=None)
 
 
 def _price(metrics: Metrics) -> tuple[float, int]:
