@@ -45,6 +45,8 @@ def course(*scores: float, best: int = 10, events: tuple[Event, ...] = ()) -> Co
         # one of three has ended: its last score counts
         ([course(0.5, 0.6), course(0.5, 0.6, 0.7, 0.8), course(0.5, 0.6, 0.7, 0.8)], 40),
         ([course(0.5, 0.6), course(0.5, 0.6, 0.4, 0.3), course(0.5, 0.6, 0.4, 0.3)], 20),
+        # four folds: the mean falls by 0.1, with an error of 0.08 and a standard deviation of 0.16
+        ([course(0.8, *[0.7] * 3), course(0.8, *[0.7] * 3), course(0.8, *[0.5] * 3), course(0.6, *[0.7] * 3)], 10),
         # one fold alone: the last of its best evaluations
         ([course(0.5, 0.7, 0.7, 0.6)], 30),
     ],
@@ -76,7 +78,15 @@ def test_a_plan_does_not_end_before_a_drop() -> None:
     early, late = (course(0.9, 0.5, 0.5, 0.5, best=30, events=(Event(step, "drop", 1),)) for step in (20, 30))
     assert plan_of_folds([Course.of(each.plan, each.scores) for each in (early, early, late)]) == Plan(40, 40, events)
     assert Course.of(late.plan, late.scores).scores == {30: 0.5, 40: 0.5}
-    assert Course.of(Plan(10, 40), early.scores).scores == early.scores
+    for events in ((), (Event(30, "decay"),)):
+        assert Course.of(Plan(10, 40, events), early.scores).scores == early.scores
+
+
+def test_no_scores_are_compared_until_all_folds_have_their_final_depth() -> None:
+    """Two folds keep their layers and are best at the start; the third drops one after 30 steps, and all fall then."""
+    late = course(0.9, 0.5, 0.5, 0.3, best=30, events=(Event(30, "drop", 1),))
+    found = plan_of_folds([Course.of(each.plan, each.scores) for each in (late, *[course(0.9, 0.5, 0.5, 0.3)] * 2)])
+    assert found.steps == 30
 
 
 def test_where_no_common_share_is_left_the_plan_ends_with_the_median_fold() -> None:

@@ -219,6 +219,14 @@ def test_without_an_encoder_there_is_no_view_of_it() -> None:
     assert list(plan.systems) == ["tfidf_svm"] and list(plan.views) == ["token"]
 
 
+def test_without_an_encoder_a_network_from_scratch_is_tried_and_chosen() -> None:
+    """There is no trial of an encoder that says how long a trial of the network takes."""
+    machine = Machine()
+    plan = plan_of(machine, 600, "good", replace(DATA, checkpoint=None))
+    assert [spec.rows for spec in machine.tried("textcnn")] == [500]
+    assert list(plan.systems) == ["tfidf_svm", "textcnn"]
+
+
 def test_no_rates_are_compared_on_rows_that_a_nested_cross_validation_scores() -> None:
     machine, few = Machine(1e-4), replace(FOLDED, train=400, test=0)
     plan = plan_of(machine, 3_000, "best", few)
