@@ -122,8 +122,8 @@ def rows(plan: Plan) -> list[Row]:
     most = minilm.limit(minilm.FAST)
     shares = (work * mine.median / most, work / (one.median / 1000) / most)
     return [
-        Row(f"MiniLM, answers for {len(texts):,} texts", "texts/s", mine, others, Reach("≥", 2, "ratio"), shares[0]),
-        Row("MiniLM, answer for one text", "ms", one, each, Reach("≤", 0.5, "ratio"), shares[1]),
+        Row(f"MiniLM, predictions of {len(texts):,} texts", "texts/s", mine, others, Reach("≥", 2, "ratio"), shares[0]),
+        Row("MiniLM, prediction of one text", "ms", one, each, Reach("≤", 0.5, "ratio"), shares[1]),
         Row(
             "epigram predict, MiniLM, cold",
             "s",

@@ -64,5 +64,5 @@ def rows(plan: Plan) -> list[Row]:
     return [
         until_first_step(plan, SYSTEM, view, 2),
         *pretrained_rows(plan),
-        Row(f"epigram predict, {SYSTEM}: process start to answer", "s", predicting["s"]),
+        Row(f"epigram predict, {SYSTEM}: process start to prediction", "s", predicting["s"]),
     ]

@@ -17,6 +17,7 @@ def main(
     split: Annotated[str | None, typer.Option(help="Column with train, dev or test. Default: none.")] = None,
     language: Annotated[Literal["zh", "en"] | None, typer.Option(help="zh or en. Default: detected.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the data set. Default: the file name.")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the data set, if it was added before.")] = False,
 ) -> None:
     """Register your own file as a data set. To train on it, run `epigram run --dataset NAME`.
 
@@ -28,7 +29,9 @@ def main(
     from epigram.data.sources.source import read_source
     from epigram.runner.workspace.sentence_encoders import add_systems
 
-    path = add_source(file, name=name or file.stem, text=text, label=label, split=split, language=language)
+    path = add_source(
+        file, name=name or file.stem, text=text, label=label, split=split, language=language, replace=replace
+    )
     source = read_source(path)
     summary = f"{source.rows['all']:,} rows, {len(source.labels)} labels, {source.language}"
     encoding = f", {source.read['encoding']}" if "encoding" in source.read else ""

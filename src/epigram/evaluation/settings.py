@@ -14,7 +14,7 @@ Preference = Literal["cheapest", "best"]
 class ExamineSettings(Strict):
     """Size of the examination of the training rows, and the similarity of near duplicates."""
 
-    rows: Positive = 20_000  # whose labels are judged; five times as many texts are compared with each other
+    rows: Positive = 20_000  # training rows whose labels are judged; five times as many texts are compared
     similarity: OpenShare = 0.85  # cosine of the sets of character n-grams
 
 
@@ -22,25 +22,25 @@ class ExamineSettings(Strict):
 class EvaluateSettings(Strict):
     """Confidence intervals, calibration and speed measurement."""
 
-    resamples: Positive = 2_000
-    confidence: OpenShare = 0.95
-    bins: Positive = 10
-    surest_errors: Count = 20
-    timing_texts: Positive = 256  # at most; fewer of a slow system
+    resamples: Positive = 2_000  # of the bootstrap
+    confidence: OpenShare = 0.95  # of the intervals
+    bins: Positive = 10  # of the calibration diagram
+    surest_errors: Count = 20  # wrong predictions of the highest probability that the report shows
+    timing_texts: Positive = 256  # texts whose prediction is timed; fewer of a slow system
 
 
 @dataclass(frozen=True, kw_only=True)
 class EnsembleSettings(Strict):
     """Selection of an ensemble: `rounds` additions of a member; `parts` of the development rows for its score."""
 
-    enabled: bool = True
-    rounds: Positive = 20
-    parts: Annotated[int, Range(ge=2)] = 5
+    enabled: bool = True  # whether the ensemble competes with the systems
+    rounds: Positive = 20  # additions of a member
+    parts: Annotated[int, Range(ge=2)] = 5  # of the development rows; weights chosen on the others are scored on each
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings(Strict):
     """Significance level of comparisons, and the choice among the systems tied with the best."""
 
-    alpha: OpenShare = 0.05
-    prefer: Preference = "cheapest"
+    alpha: OpenShare = 0.05  # significance level: systems that differ less are tied
+    prefer: Preference = "cheapest"  # of the systems tied with the best; best: the lowest log loss on dev

@@ -14,13 +14,13 @@ class System(Strict):
 
     section: ClassVar[str] = "systems"
 
-    view: Name
+    view: Name  # a key of `views`
     recipe: str | None = None  # default: the name of the system
     preset: Literal["paper"] | None = None  # paper: the settings that the system's paper states
-    model: dict[str, Any] = field(default_factory=dict)
-    encoder: dict[str, Any] = field(default_factory=dict)
-    head: dict[str, Any] = field(default_factory=dict)
-    train: dict[str, Any] = field(default_factory=dict)
+    model: dict[str, Any] = field(default_factory=dict)  # overrides of a recipe that is not trained by gradient
+    encoder: dict[str, Any] = field(default_factory=dict)  # overrides of the recipe's encoder
+    head: dict[str, Any] = field(default_factory=dict)  # overrides of the recipe's head
+    train: dict[str, Any] = field(default_factory=dict)  # overrides of the training settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,4 +29,4 @@ class Student(System):
 
     section: ClassVar[str] = "students"
 
-    label_weight: Share = 0.5  # of a training text's label beside the teacher's probabilities, if train has folds
+    label_weight: Share = 0.5  # of a text's label against the teacher's probabilities, if train has folds

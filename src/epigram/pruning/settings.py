@@ -13,7 +13,7 @@ from epigram.core.errors import ParameterError
 class PruneSettings(Strict):
     """Dynamic depth control of a trained model (DDCF, Eq. 5)."""
 
-    enabled: bool = True
+    enabled: bool = True  # whether layers are dropped
     threshold: Share | Literal["auto"] = "auto"  # ξ
     tolerance: Share = 0.01  # auto: ξ = best layer's accuracy − tolerance; also the maximum loss of a pruned model
     rule: Literal["equation", "algorithm", "shallowest"] = "equation"  # Eq. 5, Algorithm 1, epigram's own rule

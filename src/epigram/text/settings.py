@@ -20,11 +20,11 @@ class PosTableSettings(Strict):
     and tags or the folder of a spaCy pipeline. `corrections` is a file in data/local that overrides every other source.
     """
 
-    notional: Share = 1.0
-    function: Share = 0.5
-    adverb: Literal["notional", "function"] = "notional"
-    tagger: str = "builtin"
-    corrections: str | None = None
+    notional: Share = 1.0  # weight of nouns, verbs, adjectives and other notional words
+    function: Share = 0.5  # weight of function words
+    adverb: Literal["notional", "function"] = "notional"  # which of them adverbs are
+    tagger: str = "builtin"  # builtin, none, or in data/local a word list or the folder of a spaCy pipeline
+    corrections: str | None = None  # a file in data/local that overrides every other source
 
 
 TemplateName = Literal["plain", "complex", "auto"]
@@ -37,24 +37,24 @@ class OwnTemplate(Strict):
     `{text}` in it marks the place of the text; without `{text}`, the text follows.
     """
 
-    text: str
-    masks: Literal[1, 2]
+    text: str  # {text} in it is the text
+    masks: Literal[1, 2]  # number of [MASK] in it
 
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentSettings(Strict):
     """Template of the prompt (prompt text augmentation, PTA)."""
 
-    template: Annotated[TemplateName | OwnTemplate, MappingAs()] = "plain"
+    template: Annotated[TemplateName | OwnTemplate, MappingAs()] = "plain"  # auto: by the labels
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncodeSettings(Strict):
     """Vocabulary sizes and maximum length of the encoded texts."""
 
-    min_count: Positive = 1
-    max_vocabulary: Positive = 50_000
-    wordpiece_vocabulary: Positive = 8_000
+    min_count: Positive = 1  # occurrences in train of a token in the vocabulary
+    max_vocabulary: Positive = 50_000  # tokens of a view with the tokenizer `token`
+    wordpiece_vocabulary: Positive = 8_000  # pieces of a view with the tokenizer `wordpiece` and no checkpoint
     max_length: Positive = 512  # tokens per text
 
 
@@ -66,16 +66,16 @@ class PretrainSettings(Strict):
     """
 
     texts: str | None = None  # further texts, one per line: a file in data/local
-    width: Positive = 128
-    depth: Positive = 4
-    heads: Positive = 4
-    hidden: Positive = 256
+    width: Positive = 128  # width of the token states
+    depth: Positive = 4  # number of layers
+    heads: Positive = 4  # attention heads of a layer
+    hidden: Positive = 256  # width of the hidden layer of each perceptron
     max_length: Positive = 128  # tokens per input, prompt and special tokens included; longer texts are split
     mask_share: OpenShare = 0.15  # share of the words of a text
-    epochs: Positive = 20
+    epochs: Positive = 20  # passes over the texts
     batch_size: Positive = 64  # texts
-    learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3
-    seed: Seed = 0
+    learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3  # the highest one of the schedule
+    seed: Seed = 0  # of weights, order and masks
     threads: Positive = 1  # CPU threads; they affect the result, because they determine the order of the sums
 
 
@@ -83,9 +83,9 @@ class PretrainSettings(Strict):
 class View(Strict):
     """A tokenization, with or without the prompt, from scratch or of a pretrained checkpoint."""
 
-    tokenizer: Literal["token", "wordpiece"] = "token"
-    prompt: bool = False
-    checkpoint: str | None = None
+    tokenizer: Literal["token", "wordpiece"] = "token"  # token: words (en) or characters (zh)
+    prompt: bool = False  # whether texts are read in the prompt of `augment`
+    checkpoint: str | None = None  # data/local/FOLDER, package:NAME or hub:ORG/NAME@REVISION
     characters: bool = False  # tokens are also represented by their characters
     texts: str | None = None  # texts without labels, one per line, that students learn from: a file in data/local
     vectors: str | None = None  # a file in data/local with token vectors: .npz, .safetensors, .txt or .vec

@@ -25,19 +25,19 @@ class TrainingConfig(Strict):
     The `train` section of params.yaml overrides the recipe's defaults, and the system's own `train` overrides both.
     """
 
-    epochs: Positive = 20
+    epochs: Positive = 20  # passes over train
     min_steps: Count = 0  # planned at least: few texts are trained for more epochs, with patience in proportion
     batch_size: Positive = 64  # texts
     max_tokens: Positive = 16_384  # per batch, padding included
     max_length: Positive = 128  # tokens per text, prompt and special tokens included
-    learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3
+    learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3  # the highest one of the schedule
     layer_decay: Annotated[float, Range(gt=0.0, le=1.0)] = 1.0  # of the rate, from each layer to the one below it
     fitted_head: bool = False  # start the linear head from a logistic regression (fitted_head.py)
-    optimizer: Annotated[str, OneOf(optimizers.KINDS)] = "adamw"
+    optimizer: Annotated[str, OneOf(optimizers.KINDS)] = "adamw"  # method that minimizes the loss
     beta2: OpenShare = 0.999  # of adam and adamw
     epsilon: Annotated[float, Range(gt=0.0)] = 1e-8  # of the optimizer
-    weight_decay: Annotated[float, Range(ge=0.0)] = 0.01
-    schedule: Literal["constant", "linear", "inverse_sqrt", "plateau"] = "linear"
+    weight_decay: Annotated[float, Range(ge=0.0)] = 0.01  # of the weights in each step, as a share of the rate
+    schedule: Literal["constant", "linear", "inverse_sqrt", "plateau"] = "linear"  # course of the learning rate
     warmup: Share = 0.05  # share of all steps
     warmup_steps: OptionalPositive = None  # maximum of the warm-up steps
     clip: Annotated[float | None, Range(gt=0.0)] = 1.0  # maximum gradient norm

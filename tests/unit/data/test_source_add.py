@@ -122,6 +122,40 @@ def test_a_file_of_the_users_own_is_not_overwritten() -> None:
     assert add_source(Path("reviews.csv"), name="reviews", text="review", label="stars").exists()
 
 
+def test_a_data_set_is_replaced_only_when_asked_for() -> None:
+    Path("r.csv").write_text(REVIEWS)
+    add_source(Path("r.csv"), name="r", text="review", label="stars", split="part")
+    Path("r.csv").write_text(REVIEWS.replace("so so,1", "so so,5") + "late,7,test\n")
+    with pytest.raises(ParameterError, match=r"r\.yaml already exists; choose another --name, or use --replace"):
+        add_source(Path("r.csv"), name="r", text="review", label="stars")
+    assert load_source("r").labels == ["1", "5", "10"]
+    add_source(Path("r.csv"), name="r", text="review", label="stars", replace=True)
+    source = load_source("r")
+    assert (source.labels, source.rows, source.splits) == (["5", "7", "10"], {"all": 4}, {})
+    assert read_back("r")["label"].to_list() == ["5", "10", "5", "7"]
+
+
+def test_the_copy_itself_can_be_edited_and_added_again() -> None:
+    Path("r.csv").write_text(REVIEWS)
+    add_source(Path("r.csv"), name="r", text="review", label="stars")
+    copy = Path("data/local/r.csv")
+    copy.write_text(REVIEWS + "late,7,test\n")
+    with pytest.raises(ParameterError, match=r"data/local/r\.csv already exists with other content"):
+        add_source(Path("r.csv"), name="r", text="review", label="stars", replace=True)
+    assert "late" in copy.read_text()
+    add_source(copy, name="r", text="review", label="stars", replace=True)
+    assert read_back("r")["text"].to_list()[-1] == "late"
+
+
+def test_a_description_of_the_users_own_is_not_replaced() -> None:
+    Path("r.csv").write_text(REVIEWS)
+    own = add_source(Path("r.csv"), name="r", text="review", label="stars")
+    own.write_text("# mine\n" + own.read_text())
+    with pytest.raises(ParameterError, match=r"data/sources/r\.yaml was not written by `epigram add`"):
+        add_source(Path("r.csv"), name="r", text="review", label="stars", replace=True)
+    assert own.read_text().startswith("# mine")
+
+
 def test_a_file_that_changes_while_it_is_added_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("reviews.csv").write_text(REVIEWS)
     copyfile = shutil.copyfile

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import corpora, gpu, intervals, readme, results, run
+from benchmarks import corpora, gpu, intervals, pages, results, run
 from benchmarks.rows import Reach
 from benchmarks.table import judged, table
 from benchmarks.timing import Plan, SkippedError
@@ -225,9 +225,9 @@ def test_the_settings_name_the_number_of_threads(monkeypatch: pytest.MonkeyPatch
     assert run.with_threads({"batch": 8}) == {"batch": 8}
 
 
-def test_the_readme_table_leads_with_the_best_peer() -> None:
+def test_a_table_leads_with_the_best_peer() -> None:
     rows = [row(reach=Reach("≥", 2, "ratio"), accuracy="mine").record(), row(unit="GB").record()]
-    text = readme.written(
+    text = pages.written(
         "a\n<!-- benchmarks -->\nold\n<!-- /benchmarks -->\nb\n",
         "m.json",
         {**FACTS, "rows": rows, "accuracy": [comparison("mine")]},
@@ -237,11 +237,27 @@ def test_the_readme_table_leads_with_the_best_peer() -> None:
     assert line == "| w | 10 texts/s | b: 8 | 1.25 × | 79.0 %, -1.0 [-2.0, 0.5] | ≥ 2 ×: not reached |"
 
 
-def test_the_readme_shows_the_stored_results() -> None:
-    block = readme.BLOCK.search(readme.README.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("page", [pages.README, pages.PAGE], ids=lambda page: page.name)
+def test_a_page_shows_the_stored_results(page: Path) -> None:
+    block = pages.BLOCK.search(page.read_text(encoding="utf-8"))
     assert block is not None
     facts = results.load(results.RESULTS / block[1]) if block[1] else None
-    assert block[2] == readme.rendered(facts)
+    assert block[2] == pages.rendered(facts, pages.starts_on(page))
+
+
+def test_the_readme_has_a_row_of_each_kind_of_work() -> None:
+    rows = [row(work=start).record() for start in (*pages.README_ROWS, "another")]
+    lines = pages.rendered({**FACTS, "rows": rows, "accuracy": []}, pages.README_ROWS).splitlines()[4:]
+    assert [line.split(" | ")[0][2:] for line in lines] == list(pages.README_ROWS)
+    assert "another" in pages.rendered({**FACTS, "rows": rows, "accuracy": []})
+
+
+def test_the_readme_s_rows_are_on_the_page() -> None:
+    """Each start names exactly one row, so that a renamed row is not missed."""
+    works = [line.split(" | ")[0][2:] for line in pages.PAGE.read_text(encoding="utf-8").splitlines()]
+    assert [sum(work.startswith(start) for work in works) for start in pages.README_ROWS] == [1] * len(
+        pages.README_ROWS
+    )
 
 
 def test_without_minilm_one_is_told_where_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from epigram.data.readers import KINDS
 from epigram.data.reading.csv_quoting import read_with_quote_fallback
 from epigram.data.reading.decoding import guess_encoding
 from epigram.data.reading.splitting import SPLIT_BY_NAME
-from epigram.data.sources.source import CONTROL_CHARACTER, SOURCES
+from epigram.data.sources.source import CONTROL_CHARACTER, SOURCES, read_source
 
 LOCAL_FOLDER = Path("data/local")
 READER_BY_SUFFIX: dict[str, dict[str, Any]] = {
@@ -27,6 +27,7 @@ READER_BY_SUFFIX: dict[str, dict[str, Any]] = {
     ".jsonl": {"reader": "jsonl"},
     ".parquet": {"reader": "parquet"},
 }
+HEAD = "# Written by `epigram add`; data/sources/local.yaml explains every line.\n"
 HAN = r"[\u4e00-\u9fff]"
 
 
@@ -39,28 +40,28 @@ def add_source(
     split: str | None = None,
     label_separator: str | None = None,
     language: Literal["zh", "en"] | None = None,
+    replace: bool = False,
     root: Path = Path(),
 ) -> Path:
     """Describe `file` (csv, tsv, jsonl or parquet) as the source `name` and return the path of the description.
 
     `text`, `label` and `split` are column names. `label_separator` separates several labels in one string. If
     `language` is None, it is guessed. Encodings other than UTF-8 are detected, and also whether quotation marks are
-    plain characters. The description records all of these. Raises ParameterError for an invalid or existing name or
-    an unsuitable file type or label column, InputMissingError for a missing file, DataError for a file that cannot be
-    read.
+    plain characters. The description records all of these. With `replace`, a source of this name that this function
+    has written is replaced. Raises ParameterError for an invalid or existing name or an unsuitable file type or label
+    column, InputMissingError for a missing file, DataError for a file that cannot be read.
     """
     description = root / SOURCES / f"{name}.yaml"
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
         raise ParameterError(f"--name is {name!r}; expected lower-case letters, digits, - and _")
     check_name("--name", name)
-    if description.exists():
-        raise ParameterError(f"--name is {name!r}, but {description} already exists; choose another name")
+    known = _known_checksums(description, replace=replace)
     if not file.is_file():
         raise InputMissingError(f"{file} is {'a folder; expected a file' if file.is_dir() else 'missing'}")
     options = {"text": text, "label": label, "split": split, "label_separator": label_separator}
     read, frame = _read_file(file, {key: value for key, value in options.items() if value is not None})
     copy, digest = LOCAL_FOLDER / f"{name}{file.suffix.lower()}", sha256(file)
-    if os.path.lexists(root / copy) and not ((root / copy).is_file() and sha256(root / copy) == digest):
+    if os.path.lexists(root / copy) and not ((root / copy).is_file() and sha256(root / copy) in {digest, *known}):
         raise ParameterError(f"{copy} already exists with other content; choose another --name or move that file")
     values = {
         "name": name,
@@ -80,6 +81,20 @@ def add_source(
             raise DataError(f"{file} changed while it was read; add it again when it is complete")
     write_text(description, _to_yaml(values))
     return description
+
+
+def _known_checksums(description: Path, *, replace: bool) -> set[str]:
+    """Return the checksums of the files of a source that may be replaced; none if there is no such source.
+
+    A copy with another checksum has been edited and may be the only one.
+    """
+    if not description.exists():
+        return set()
+    if not replace:
+        raise ParameterError(f"{description} already exists; choose another --name, or use --replace for new content")
+    if not description.read_text(encoding="utf-8").startswith(HEAD):
+        raise ParameterError(f"{description} was not written by `epigram add`; choose another --name")
+    return {file.sha256 for file in read_source(description).files if file.sha256}
 
 
 def _read_file(file: Path, columns: dict[str, Any]) -> tuple[dict[str, Any], pl.DataFrame]:
@@ -139,5 +154,4 @@ def _find_splits(frame: pl.DataFrame, file: Path) -> dict[str, list[str]]:
 def _to_yaml(values: dict[str, Any]) -> str:
     import yaml
 
-    head = "# Written by `epigram add`; data/sources/local.yaml explains every line.\n"
-    return head + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118)
+    return HEAD + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118)

@@ -154,8 +154,8 @@ def _verify(path: Path, expected: str | None, name: str, address: str) -> None:
     if found != expected:
         raise DataError(
             f"{name} from {redact_address(address)} has the checksum {found[:12]}…, expected {expected[:12]}…: the "
-            "file is damaged or has changed; download it again, or, if the change is intended, update the checksum in "
-            "data/sources"
+            "file is damaged or has changed; download it again, or, if the change is intended, run `epigram add` with "
+            "--replace for a file of your own, or update the checksum in data/sources"
         )
 
 

@@ -14,14 +14,14 @@ Action = Literal["report", "drop", "fail"]
 class ValidateSettings(Strict):
     """Handling of imperfect rows, and the splits to create if the source has none."""
 
-    on_empty: Action = "fail"
+    on_empty: Action = "fail"  # a row without a text
     on_replacement: Action = "report"  # U+FFFD, the result of a wrong decoding; a NUL byte always fails
     on_duplicate: Action = "report"  # the same text and label more than once in a split
     on_conflict: Action = "report"  # the same text with different labels
     on_leak: Action = "report"  # a text of dev or test that is also in train; drop removes it from train
-    min_per_class: Positive = 2
-    dev: OpenShare = 0.1
-    test: OpenShare = 0.1
+    min_per_class: Positive = 2  # training rows of each label; fewer are an error
+    dev: OpenShare = 0.1  # share of a new dev split
+    test: OpenShare = 0.1  # share of a new test split
     folds: Folds = 5  # of a cross-validation inside train, where a new dev split would have few rows
-    split_seed: Seed = 0
-    max_train_rows: Annotated[int | None, Range(ge=1)] = None
+    split_seed: Seed = 0  # of new splits and of folds
+    max_train_rows: Annotated[int | None, Range(ge=1)] = None  # training rows at most; a stratified sample

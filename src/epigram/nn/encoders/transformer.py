@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn import encoders
 from epigram.nn.layers.attention import DotProductAttention
+from epigram.nn.layers.autocast import LayerNorm
 from epigram.nn.layers.correlation import CorrelationAttention
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.embedding import Positions, TokenEmbedding
@@ -97,7 +98,7 @@ class Block(nn.Module):
         self.hidden = nn.Sequential(
             nn.Linear(config.width, config.hidden), nn.GELU(), nn.Linear(config.hidden, config.width)
         )
-        self.norm_attention, self.norm_hidden = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
+        self.norm_attention, self.norm_hidden = LayerNorm(config.width), LayerNorm(config.width)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, valid: Tensor, weight: Tensor | None, full: bool | None = None) -> Tensor:

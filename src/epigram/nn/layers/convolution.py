@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from epigram.nn.layers.autocast import to_autocast
+
 
 class Convolution(nn.Module):
     """Convolution with F = `filters` over windows of `size` tokens, zero-padded: (B, L, E) → (B, L, F).
@@ -25,8 +27,7 @@ class Convolution(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the features (B, L, F) of the windows of `x` (B, L, E), which must be zero on padding."""
         length, before = x.shape[1], (self.size - 1) // 2
-        if torch.is_autocast_enabled(x.device.type):  # cast before the copies
-            x = x.to(torch.get_autocast_dtype(x.device.type))
+        x = to_autocast(x)  # before the copies
         padded = pad(x, (0, 0, before, self.size - 1 - before))
         windows = torch.cat([padded[:, offset : offset + length] for offset in range(self.size)], 2)  # (B, L, size · E)
         features: Tensor = self.product(windows)

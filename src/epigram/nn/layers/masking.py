@@ -10,9 +10,9 @@ from torch.autograd import Function
 
 
 def masked_mean(x: Tensor, valid: Tensor) -> Tensor:
-    """Return the mean of `x` (B, L, D) over valid tokens (B, L): (B, D)."""
-    weight = valid.unsqueeze(-1).to(x.dtype)
-    return (x * weight).sum(1) / weight.sum(1).clamp(min=1)
+    """Return the mean of `x` (B, L, D) over valid tokens (B, L): (B, D), in float32 if `x` has fewer bits."""
+    weight, exact = valid.unsqueeze(-1).to(x.dtype), torch.promote_types(x.dtype, torch.float32)
+    return (x * weight).sum(1, dtype=exact) / weight.sum(1, dtype=exact).clamp(min=1)
 
 
 def masked_max(x: Tensor, valid: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, relu
 
+from epigram.nn.layers.autocast import LayerNorm
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.pretrained.transformers_attention import attend
 
@@ -132,7 +133,7 @@ class Residual(nn.Module):
     def __init__(self, inner: int, config: BertConfig) -> None:
         super().__init__()
         self.dense = Linear(inner, config.hidden_size)
-        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.LayerNorm = LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(self, y: Tensor, x: Tensor) -> Tensor:
@@ -168,7 +169,7 @@ class Embeddings(nn.Module):
         self.word_embeddings = Embedding(config.vocab_size, width, padding_idx=config.pad_token_id)
         self.position_embeddings = Embedding(config.max_position_embeddings, width)
         self.token_type_embeddings = Embedding(config.type_vocab_size, width)
-        self.LayerNorm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.LayerNorm = LayerNorm(width, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(self, x: Tensor) -> Tensor:

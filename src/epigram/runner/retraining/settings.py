@@ -12,15 +12,15 @@ from epigram.core.config_types import Name, OpenShare, Positive, Range, Share, S
 class Query(Strict):
     """A database query: the URL, as in data/sources/sql.yaml, and the SELECT that returns the rows."""
 
-    url: str
-    query: str
+    url: str  # as in data/sources/sql.yaml
+    query: str  # a SELECT
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetrainSettings(Strict):
     """Sources of new rows, the systems to retrain, and the conditions for promoting a challenger."""
 
-    incoming: str = "data/local/incoming"  # a folder
+    incoming: str = "data/local/incoming"  # folder with files of new rows
     database: Query | None = None  # queried in addition to the folder
     systems: list[Name] = field(default_factory=list)  # empty: the systems of params.yaml
     alpha: OpenShare = 0.05  # significance level for a better score

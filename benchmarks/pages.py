@@ -1,4 +1,6 @@
-"""Write the README's table of benchmarks from a results file: python -m benchmarks.readme [FILE], after make bench.
+"""Write the tables of benchmarks from a results file: python -m benchmarks.pages [FILE], after make bench.
+
+docs/benchmarks.md has every rate and time, the README one row for each kind of work.
 
 Without FILE it uses the results file of this machine.
 """
@@ -15,18 +17,32 @@ from benchmarks import results
 from benchmarks.table import judged
 from benchmarks.timing import ROOT
 
-README = ROOT / "README.md"
+README, PAGE = ROOT / "README.md", ROOT / "docs/benchmarks.md"
 BLOCK = re.compile(r"<!-- benchmarks(?:: (\S+))? -->\n(.*?)<!-- /benchmarks -->\n", re.DOTALL)
 NONE = "No results yet: `make bench` measures them.\n"
+README_ROWS = (  # starts of rows; for each kind of work the one that most users wait for, reached or not
+    "validate + encode, 1,000,000",
+    "textcnn, training",
+    "MiniLM, mr, fine-tuning",
+    "fast_text",
+    "MiniLM, predictions of 1,000",
+    "MiniLM, prediction of one",
+    "epigram predict, MiniLM, cold",
+    "the flow with nothing to do, with no server",
+)
 TIMES = {"texts/s", "titles/s", "ms", "s"}  # units of the rows that are shown
 HEAD = f"| work | epigram | best peer | ratio | accuracy: ours, less the peers' [95%] | target |\n|{' --- |' * 6}"
 
 
-def rendered(facts: Mapping[str, Any] | None) -> str:
-    """Return a Markdown table that compares every rate and time with the best peer."""
+def rendered(facts: Mapping[str, Any] | None, starts: tuple[str, ...] = ("",)) -> str:
+    """Return a Markdown table that compares rates and times with the best peer, of rows with one of these `starts`."""
     if facts is None:
         return NONE
-    rows = [row for row in judged(facts["rows"], facts["accuracy"]) if row["unit"] in TIMES]
+    rows = [
+        row
+        for row in judged(facts["rows"], facts["accuracy"])
+        if row["unit"] in TIMES and row["work"].startswith(starts)
+    ]
     about = f"{facts['machine']}, commit {str(facts['commit'])[:10]}, {facts['date']}:"
     return "\n".join([about, "", HEAD, *map(_line, rows), ""])
 
@@ -57,18 +73,25 @@ def _target(row: Mapping[str, Any]) -> str:
     return f"{row['reach']}: {'reached' if row['reached'] else 'not reached'}"
 
 
-def written(text: str, name: str, facts: Mapping[str, Any] | None) -> str:
-    """Return the README's `text` with the table of the results file `name`."""
-    return BLOCK.sub(lambda _: f"<!-- benchmarks: {name} -->\n{rendered(facts)}<!-- /benchmarks -->\n", text)
+def starts_on(page: Path) -> tuple[str, ...]:
+    """Return how the rows start that a page shows."""
+    return README_ROWS if page == README else ("",)
+
+
+def written(text: str, name: str, facts: Mapping[str, Any] | None, starts: tuple[str, ...] = ("",)) -> str:
+    """Return a page's `text` with the table of the results file `name`."""
+    return BLOCK.sub(lambda _: f"<!-- benchmarks: {name} -->\n{rendered(facts, starts)}<!-- /benchmarks -->\n", text)
 
 
 def main() -> None:
-    """Rewrite the README's block of benchmarks."""
+    """Rewrite the tables of both pages."""
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else results.file_of(results.machine())
     facts = results.load(path)
     if facts is None:
         sys.exit(f"{path}: no such results: run make bench")
-    README.write_text(written(README.read_text(encoding="utf-8"), path.name, facts), encoding="utf-8")
+    for page in (README, PAGE):
+        text = written(page.read_text(encoding="utf-8"), path.name, facts, starts_on(page))
+        page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

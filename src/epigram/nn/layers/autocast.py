@@ -1,0 +1,24 @@
+"""Token states in the type of matrix products under autocast, so that they are not converted for every product."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+def to_autocast(x: Tensor) -> Tensor:
+    """Return `x` of any shape in autocast's type, or `x` itself outside autocast."""
+    kind = x.device.type
+    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
+
+
+class LayerNorm(nn.LayerNorm):
+    """Layer norm that computes in float32 and, under autocast, returns autocast's type.
+
+    PyTorch's own returns float32 there if its input is float32, or on a GPU always; each product that reads it then
+    converts it again. In a post-LN encoder its output is the residual stream, which so stays in one type.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalize the last dimension of `x`."""
+        return to_autocast(super().forward(x))
