@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from epigram.core.errors import EpigramError, ParameterError
+from epigram.runner.search.trial_process import TrialProcess
 from epigram.runner.search.trials import Trials
 from epigram.text.encoded_dataset import View
 from epigram.training.trials.sample import SampledView
@@ -78,6 +80,24 @@ def test_a_result_does_not_depend_on_the_trials_before_it(trials: Trials, shop: 
         first = others.run(network, 120)
     assert after is not None and first is not None
     assert (after.score, after.loss) == (first.score, first.loss)
+
+
+def test_a_trial_has_the_settings_that_all_systems_share(trials: Trials) -> None:
+    network = TrialSpec(name="textcnn", system={"view": "token", "train": {"epochs": 1}}, rows=40)
+    own, still = (trials.run(replace(network, train=train), 120) for train in ({}, {"learning_rate": 1e-9}))
+    assert own is not None and still is not None and own.loss < still.loss - 0.01
+    with pytest.raises(EpigramError, match=r"failed: params.yaml: train.epochs is 0"):
+        trials.run(replace(network, train={"epochs": 0}), 120)
+
+
+def test_an_error_of_several_lines_is_shown_in_one(tmp_path: Path) -> None:
+    process = object.__new__(TrialProcess)
+    process._printed = tmp_path / "printed"
+    process._printed.write_text("error: an older one\nwarning\nerror: loss is NaN at step 3\nrows 1, 2\n")
+    assert process.error == "loss is NaN at step 3 rows 1, 2"
+    process.child = SimpleNamespace(returncode=-9)  # type: ignore[assignment]
+    process._printed.write_text("a library's warning\n")
+    assert process.error == "exit code -9"
 
 
 def test_another_pretrained_encoder_is_another_trial(trials: Trials, shop: Workshop) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,11 @@ SCORE_NAMES = {"accuracy": "accuracy", "micro_f1": "micro-F1", "token_f1": "toke
 def percent(share: float | None) -> str:
     """Format a share in percent: 0.8312 → "83.1", None → "–"."""
     return "–" if share is None else f"{100 * share:.1f}"
+
+
+def floored(share: float) -> str:
+    """Format a least probability, never rounded up: 0.99998 → "0.9999"."""
+    return f"{math.floor(share * 10_000) / 10_000:.4f}"
 
 
 def level(share: float) -> str:

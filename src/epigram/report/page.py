@@ -115,7 +115,7 @@ def render_run(page: Path, out: Path, run: Mapping[str, Any]) -> None:
 def report_environment() -> Environment:
     """Return the environment of the report's templates, with the formats as filters."""
     env = environment("epigram.report")
-    names = ("percent", "level", "abbreviate", "milliseconds", "probability")
+    names = ("percent", "floored", "level", "abbreviate", "milliseconds", "probability")
     env.filters |= {name: getattr(formats, name) for name in names} | {"names": list_names}
     return env
 

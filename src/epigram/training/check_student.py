@@ -19,8 +19,8 @@ def check_student(
 ) -> list[str]:
     """Check the student `name` of params.yaml, whose view has the file `texts`, as `check_system` checks a system.
 
-    Raises ParameterError also for a student whose view has no texts, that is not trained by gradient descent, or
-    whose head has a loss of its own.
+    The warnings also name shared settings of the loss of labels. Raises ParameterError also for a student whose view
+    has no texts, that is not trained by gradient descent, or whose head has a loss of its own.
     """
     path = f"students.{name}"
     if texts is None:
@@ -32,7 +32,10 @@ def check_student(
     reasons["processes"] = "a student is trained in one process"
     if own := [key for key in reasons if key in student.train]:
         raise ParameterError(f"params.yaml: {path}.train.{own[0]} has no effect, because {reasons[own[0]]}; remove it")
-    return check_system(name, student, train, context)
+    warnings = check_system(name, student, train, context)
+    return warnings + [
+        f"params.yaml: no effect: train.{key} ({reason})" for key, reason in reasons.items() if key in train
+    ]
 
 
 def _check_kind(path: str, recipe: Recipe) -> None:

@@ -69,6 +69,10 @@ class TrainingConfig(Strict):
             found["evaluations"] = f"train.evaluation_steps is {self.evaluation_steps}"
         return found
 
+    def with_plain_loss(self) -> Self:
+        """Return the settings with the plain cross-entropy of the labels, as for a student."""
+        return replace(self, class_weight="none", label_smoothing=0.0, focal_gamma=0.0)
+
     def lengthened(self, batches: int) -> Self:
         """Return the settings with enough epochs of that many `batches` for `min_steps`.
 

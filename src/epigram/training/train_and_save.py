@@ -30,7 +30,8 @@ def train_and_save(name: str, section: str, origin: Origin, out: Path, targets: 
     planned steps: the cross-validation learns labels alone, because the teacher has learned those of the held-out fold,
     and it would end too early.
     """
-    view, config, label = origin.view, origin.config, f"{name} seed {origin.seed}"
+    view, label = origin.view, f"{name} seed {origin.seed}"
+    config = origin.config if targets is None else origin.config.with_plain_loss()
     common: dict[str, Any] = {"seed": origin.seed, "path": f"{section}.{name}", "pretrained": origin.pretrained}
     folds = choice = None
     if view.folds:

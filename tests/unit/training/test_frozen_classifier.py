@@ -144,12 +144,22 @@ def test_a_class_without_training_texts_is_not_predicted(frequent: int) -> None:
     x, labels = [[-1.0], [1.0], [-0.9], [1.1]], [frequent, 1, frequent, 1]
     layer = fitted(x, labels, (x, labels), 3)
     assert logits(layer, [[-1.0], [1.0], [0.0]]).argmax(1).tolist()[:2] == [frequent, 1]
-    assert (logits(layer, [[-1.0], [1.0], [0.0]])[:, 2 - frequent] < -20).all()
+    # at the mean, the biases count: that of the class is as much lower as half a text is rarer than the four texts
+    at_mean = logits(layer, [np.mean(x, axis=0)])[0]
+    present = at_mean[[frequent, 1]]
+    assert at_mean[2 - frequent] == pytest.approx(present.min() - np.log(4 / 0.5), abs=1e-4)
+
+
+def test_a_class_without_training_texts_is_rarer_than_the_rarest() -> None:
+    x, labels = [[-1.0], [1.0], [-0.9], [-1.1]], [0, 1, 0, 0]
+    at_mean = logits(fitted(x, labels, (x, labels), 3), [np.mean(x, axis=0)])[0]
+    assert at_mean[0] > at_mean[1] + 0.1
+    assert at_mean[2] == pytest.approx(at_mean[1] - np.log(8), abs=1e-4)
 
 
 def test_a_single_class_is_always_predicted() -> None:
     layer = fitted([[1.0], [2.0]], [1, 1], ([[1.0]], [1]), 3)
-    assert logits(layer, [[-5.0], [5.0]]).argmax(1).tolist() == [1, 1]
+    assert_allclose(logits(layer, [[-5.0], [5.0]]), [[-np.log(4), 0.0, -np.log(4)]] * 2, rtol=1e-6)
 
 
 def test_a_constant_encoding_is_no_division_by_zero() -> None:
@@ -174,6 +184,7 @@ def test_each_of_several_labels_has_its_own_regression() -> None:
     v = layer.weight.detach().numpy()[0, 0]
     assert v == pytest.approx(4 * PENALTIES[-1] / (1 + np.exp(v)), rel=0.01)
     assert_allclose(layer.weight.detach().numpy()[[2, 3]], 0.0)
+    assert_allclose(layer.bias.detach().numpy()[[2, 3]], [np.log(8), -np.log(8)], rtol=1e-6)
 
 
 def test_the_encodings_are_in_the_order_of_the_texts_and_the_model_predicts_from_them() -> None:

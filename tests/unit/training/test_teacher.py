@@ -14,6 +14,12 @@ from epigram.core.errors import DataError
 from epigram.evaluation.label_probabilities import LabelProbabilities
 from epigram.evaluation.results import write_evaluation
 from epigram.evaluation.stored_probabilities import fields_of
+from epigram.models.settings import Student
+from epigram.text.settings import View
+from epigram.training import train_and_save
+from epigram.training.check_student import check_student
+from epigram.training.config import TrainingConfig
+from epigram.training.preflight import placeholder_spec
 from epigram.training.teacher import Teacher
 from tests.support.evaluation_samples import system
 
@@ -80,3 +86,34 @@ def test_with_many_labels_those_that_are_not_stored_share_the_rest(tmp_path: Pat
     assert found.shape == (4, 25)
     assert found[0, :5] == pytest.approx([0.14 / 5, 0.07, 0.07, 0.14 / 5, 0.14 / 5], abs=1e-6)
     assert found.sum(1) == pytest.approx(np.ones(4))
+
+
+def test_shared_settings_of_the_loss_have_no_effect_on_a_student() -> None:
+    context = placeholder_spec(View(), multi=False, tokens=False)
+    shared = {"class_weight": "balanced", "label_smoothing": 0.1, "epochs": 3}
+    warnings = check_student("x", Student(view="v", recipe="textcnn"), shared, context, "data/local/texts.txt")
+    assert warnings == [
+        f"params.yaml: no effect: train.{key} (a student learns from probabilities)"
+        for key in ("class_weight", "label_smoothing")
+    ]
+
+
+def test_the_plain_loss_keeps_all_other_settings() -> None:
+    config = TrainingConfig(class_weight="balanced", label_smoothing=0.1, focal_gamma=2.0, epochs=3)
+    assert config.with_plain_loss() == TrainingConfig(epochs=3)
+
+
+def test_the_folds_of_a_student_have_the_plain_loss(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    seen: list[TrainingConfig] = []
+
+    def cross_validate(recipe: Any, config: TrainingConfig, *_: Any, **__: Any) -> None:
+        seen.append(config)
+        raise DataError("seen")
+
+    monkeypatch.setattr(train_and_save, "cross_validate", cross_validate)
+    config = TrainingConfig(class_weight="balanced")
+    origin: Any = SimpleNamespace(view=view_of(2), config=config, seed=0, recipe=None, pretrained=None)
+    for targets in (TEXTS, None):
+        with pytest.raises(DataError, match="seen"):
+            train_and_save.train_and_save("x", "students", origin, tmp_path / "0", targets)
+    assert [each.class_weight for each in seen] == ["none", "balanced"]

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from epigram.core.checkpoint_folders import is_sentence_encoder
+from epigram.evaluation.settings import ExamineSettings
 from epigram.models.settings import System
 from epigram.runner.search.goal import Quality
 from epigram.text.settings import NO_TAGGER
@@ -22,7 +23,7 @@ RATES = (2e-4, 1e-4, 5e-5, 4e-4)  # learning rates of fine-tuning, the first one
 HEAD: dict[str, Any] = {"pool": "mean", "layers": 4, "dropout": 0.0}
 LAYER_DECAY = 0.8
 POOLED_MIN_STEPS, POOLED_RATES = 200, (5e-5, 2e-5, 1e-4, 2e-4)  # of an encoder without layers, with a new head
-LENGTHS = (128, 64, 32)  # tokens of a text that a frozen encoder reads, the first one unless time is short
+LENGTH, SHORTER = 128, (64, 32)  # tokens that a system reads of a text by default, and a frozen one if time is short
 SCRATCH_ROWS = 2_000  # rows from which a network without pretraining is tried
 CHARACTERS, MAX_ALPHABET = [2, 3, 4, 5], 6_000  # n-grams of characters; with more characters, keys exceed 64 bits
 
@@ -31,8 +32,9 @@ CHARACTERS, MAX_ALPHABET = [2, 3, 4, 5], 6_000  # n-grams of characters; with mo
 class Facts:
     """The data of a run: its language, rows of each split, folds of train, and a checkpoint of the language, if any.
 
-    `tokens` is the mean number of tokens of a training text that a system on the checkpoint reads, for each of LENGTHS.
-    `alphabet` is the number of characters of which the words consist, if they are counted.
+    `tokens` is the mean number of tokens of a training text that a system on the checkpoint reads, for each maximum.
+    `alphabet` is the number of characters of which the words consist, if they are counted. `shared` is the section
+    `train` of params.yaml, and `examined` the number of training texts that `examine` judges at most.
     """
 
     language: Language
@@ -44,16 +46,23 @@ class Facts:
     classes: int = 2
     tokens: Mapping[int, float] = field(default_factory=dict)
     alphabet: int = 0
+    shared: Mapping[str, Any] = field(default_factory=dict)
+    examined: int = ExamineSettings.rows
 
     @property
     def trainings(self) -> int:
         """Number of trainings of a system: one for each fold, and the final one."""
         return self.folds + 1
 
-    def share(self, length: int) -> float:
+    def share(self, length: int | None) -> float:
         """Return the share of tokens that are left if a system on the checkpoint reads at most `length` of a text."""
-        longest = self.tokens.get(LENGTHS[0], 0.0)
-        return self.tokens[length] / longest if longest else 1.0
+        longest = max(self.tokens.values(), default=0.0)
+        return self.tokens[length] / longest if longest and length is not None else 1.0
+
+    @property
+    def fitted(self) -> int:
+        """Number of training texts of a trial at most, or of a fold."""
+        return self.train - -(-self.train // self.folds) if self.folds else self.train
 
     @property
     def predicted(self) -> int:
@@ -76,9 +85,10 @@ class Candidate:
         return {name: value for name, value in found.items() if name == "view" or value != unset[name]}
 
     @property
-    def length(self) -> int:
-        """Maximum tokens of a text that the system reads."""
-        return int(self.system.train.get("max_length", LENGTHS[0]))
+    def shortened(self) -> int | None:
+        """Maximum tokens of a text, if the system reads fewer than the others."""
+        length: int | None = self.system.train.get("max_length")
+        return length
 
     @property
     def counts_ngrams(self) -> bool:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from epigram.runner.search.candidates import (
-    LENGTHS,
     POS_TABLE,
+    SHORTER,
     Candidate,
     Facts,
     frozen,
@@ -121,7 +121,7 @@ def _frozen(facts: Facts, probe: TrialResult, seconds: float, costs: Costs) -> l
     found: list[Planned] = []
     for candidate in frozen(facts):
         room = MARGIN * (seconds - sum(each.seconds for each in found))
-        shorter = () if candidate.counts_ngrams else LENGTHS[1:]
+        shorter = [] if candidate.counts_ngrams else [length for length in SHORTER if length in facts.tokens]
         lengths = [candidate, *(candidate.with_train(max_length=length) for length in shorter)]
         estimates = [Planned(each, frozen_seconds(each, probe, facts, costs)) for each in lengths]
         found += [each for each in estimates if each.seconds <= room][:1]

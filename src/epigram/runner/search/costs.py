@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from epigram.evaluation.settings import ExamineSettings
 from epigram.runner.search.candidates import BATCH, Candidate, Facts
 from epigram.training.trials.spec import TrialResult
 
@@ -42,7 +41,7 @@ def frozen_seconds(candidate: Candidate, probe: TrialResult, facts: Facts, costs
     Each text of train is encoded once for all folds and the final fit, those of dev and test twice at most.
     """
     texts = facts.train + 2 * facts.dev + facts.test + TIMED
-    encoding = facts.share(candidate.length) * texts * probe.ms_per_text / 1000
+    encoding = facts.share(candidate.shortened) * texts * probe.ms_per_text / 1000
     wider = max(1.0, min(FEATURES, facts.train) / MEASURED)
     fits = facts.trainings * facts.train * facts.classes * FIT_SECONDS[candidate.name] * wider
     return encoding + fits + (3 + LOADING) * costs.stage
@@ -60,7 +59,7 @@ def examined_rows(seconds: float, probe: TrialResult | None, facts: Facts, costs
     """
     if probe is None:
         return MIN_EXAMINED
-    wanted = min(facts.train, ExamineSettings.rows)
+    wanted = min(facts.train, facts.examined)
     needed = EXAMINED * probe.seconds * wanted / probe.rows
     share = (seconds - 2 * costs.stage) / needed if needed else 1.0
     return None if share >= 1 else max(MIN_EXAMINED, int(share * wanted))

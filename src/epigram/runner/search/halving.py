@@ -59,7 +59,7 @@ def trials_fit(variants: Sequence[Candidate], facts: Facts, seconds: float, prob
     """Return whether two trials, the least that can be compared, are estimated to end in their share of `seconds`."""
     if not variants or probe is None:
         return bool(variants)
-    steps = _trial_trainings(facts) * variants[0].steps(min(RUNGS[0], facts.train))
+    steps = _trial_trainings(facts) * variants[0].steps(min(RUNGS[0], facts.fitted))
     return 2 * steps * step_seconds(probe) <= SEARCH_SHARE * seconds
 
 
@@ -71,7 +71,7 @@ def halved(
     The first variant shows what a step takes; without its result, no other variant is tried.
     """
     until = watch.left - SEARCH_SHARE * max(0.0, watch.left - reserved)  # the rest is for the final training
-    rungs = list(dict.fromkeys(min(rung, facts.train) for rung in RUNGS))
+    rungs = list(dict.fromkeys(min(rung, facts.fitted) for rung in RUNGS))
     left = tried = yield from _try_all(variants[:1], facts, rungs[0], watch, reserved)
     if not tried:
         return []
@@ -123,4 +123,5 @@ def _trial_trainings(facts: Facts) -> int:
 
 
 def _spec(candidate: Candidate, facts: Facts, rows: int) -> TrialSpec:
-    return TrialSpec(name=candidate.name, system=candidate.settings, rows=min(rows, facts.train))
+    rows = min(rows, facts.train)
+    return TrialSpec(name=candidate.name, system=candidate.settings, rows=rows, train=dict(facts.shared))

@@ -14,7 +14,8 @@ import numpy as np
 
 from epigram.core.config_types import validate_as
 from epigram.core.display import echo
-from epigram.core.errors import ParameterError
+from epigram.core.errors import EpigramError, ParameterError
+from epigram.core.settings import read_params
 from epigram.data.sources.source import load_source
 from epigram.models.settings import System
 from epigram.runner.prefect.pipeline_run import PipelineRun, open_run
@@ -29,6 +30,7 @@ from epigram.runner.search.plan import Plan
 from epigram.runner.search.trials import Trials
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.sentence_encoders import installed_encoder
+from epigram.runner.workspace.settings import load
 from epigram.text.encoded_dataset import View
 from epigram.text.validated_corpus import SPLITS, ValidatedCorpus
 from epigram.training.trials.spec import TrialResult
@@ -38,6 +40,7 @@ END_STAGES, END_SECONDS = 2.0, 2.5  # after the last stage of a system: in stage
 VIEWS_SHARE = 0.6  # of the time, after which a view that is not encoded is left out
 SPACE = "search"  # key of the workspace in which a search and its run work
 ENCODED = Path("data/pretrained")  # outputs of the last stages that a search runs
+MERGED = ("examine", "compare")  # sections of which a search sets single keys
 
 
 class SearchSession:
@@ -63,7 +66,15 @@ class SearchSession:
             return plan
 
     def planned(self, plan: Plan) -> Request:
-        """Return the request for the run of the plan, in this workspace and within the time."""
+        """Return the request for the run of the plan, in this workspace and within the time.
+
+        Keys that the search has not set keep the project's values.
+        """
+        own = read_params(self._params)
+        merged: dict[str, Any] = {
+            name: {**(own.get(name) or {}), **found} for name in MERGED if (found := getattr(plan, name))
+        }
+        plan = replace(plan, **merged)
         costs = self._costs()
         if (short := shortage(self.watch.left, costs)) > 0:
             echo(f"note: the run will take at least {short:.0f} s longer than --budget says", file=sys.stderr)
@@ -71,8 +82,13 @@ class SearchSession:
         return replace(self.request, plan=plan.sections, space=SPACE, systems_until=until)
 
     def answer(self, ask: Ask) -> TrialResult | None:
-        """Run a trial, and print its result."""
-        spec, result = ask.spec, self.trials.run(ask.spec, ask.seconds)
+        """Run a trial, and print its result; one that fails has none, like one that takes too long."""
+        spec = ask.spec
+        try:
+            result = self.trials.run(spec, ask.seconds)
+        except EpigramError as error:
+            echo(f"note: {error}; the search goes on without it", file=sys.stderr)
+            return None
         rate = validate_as(System, spec.system).train.get("learning_rate")
         settings = f", learning rate {rate:g}" if rate else ""
         found = "takes too long" if result is None else f"{100 * result.score:.1f} in {result.seconds:.1f} s"
@@ -86,7 +102,12 @@ class SearchSession:
         stage = max(MIN_STAGE_SECONDS, median(seconds or [0.0]))
         return Costs(stage=stage, end=END_STAGES * stage + END_SECONDS)
 
+    @property
+    def _params(self) -> Path:
+        return self.run.workspace.path / "params.yaml"
+
     def _facts(self) -> Facts:
+        settings = load(self._params)
         corpus = ValidatedCorpus.read(self.run.workspace.path / "data" / "validated")
         rows = {name: corpus.rows.get(name, 0) for name in SPLITS}
         encoded = candidates.ENCODED in self.run.request.plan["views"]
@@ -97,15 +118,18 @@ class SearchSession:
             folds=corpus.folds,
             checkpoint=checkpoint,
             classes=len(corpus.labels),
-            tokens=self._tokens() if checkpoint else {},
+            tokens=self._tokens(settings.train.get("max_length", candidates.LENGTH)) if checkpoint else {},
             alphabet=len(self._view(candidates.TOKENS).characters),
+            shared=settings.train,
+            examined=settings.examine.rows,
         )
 
-    def _tokens(self) -> dict[int, float]:
-        """Return the mean number of tokens of a training text for each maximum."""
+    def _tokens(self, longest: int) -> dict[int, float]:
+        """Return the mean number of tokens of a training text for the maximum `longest`, and for shorter ones."""
         view = self._view(candidates.ENCODED)
         lengths = view.split(SPLITS[0]).ids.lengths + len(view.prefix_ids) + len(view.suffix_ids)
-        return {most: float(np.minimum(lengths, most).mean()) for most in candidates.LENGTHS}
+        maxima = [longest, *(length for length in candidates.SHORTER if length < longest)]
+        return {most: float(np.minimum(lengths, most).mean()) for most in maxima}
 
     def _view(self, name: str) -> View:
         return View.load(self.run.workspace.path / "data" / "encoded" / name)

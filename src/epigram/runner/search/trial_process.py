@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -44,9 +45,10 @@ class TrialProcess:
 
     @property
     def error(self) -> str:
-        """The last line that the process has printed, or its exit code."""
-        lines = self._printed.read_text(encoding="utf-8", errors="replace").splitlines()
-        return shown(lines[-1].removeprefix("error: ")) if lines else f"exit code {self.child.returncode}"
+        """The last error that the process has printed, in one line, or its exit code."""
+        text = self._printed.read_text(encoding="utf-8", errors="replace")
+        _, *errors = re.split(r"^error: ", text, flags=re.MULTILINE)
+        return " ".join(map(shown, errors[-1].split())) if errors else f"exit code {self.child.returncode}"
 
     def end(self) -> None:
         """Terminate the process, and wait until it has ended."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
@@ -26,7 +27,6 @@ from epigram.training.trained import FitOptions, Fold, FoldResults, NestedFold, 
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)  # C of scikit-learn: the inverse of the penalty's weight
 STRENGTHS = (5.0, 10.0, 20.0, 40.0)  # of the prior: logits of a text that is as similar as can be to a name
-NEVER = -30.0  # logit of a class without training texts
 
 Solution = tuple[Floats, Floats]  # weights (D, C) and biases (C,)
 
@@ -189,22 +189,26 @@ def _solve(x: Floats, labels: NDArray[np.integer], classes: int, options: Logist
 
 
 def _fit_single_label(x: Floats, labels: NDArray[np.integer], classes: int, options: LogisticOptions) -> Solution:
-    weights, biases = np.zeros((x.shape[1], classes)), np.full(classes, NEVER)
-    present = np.unique(labels)
-    if len(present) == 1:
-        biases[present] = 0.0
-        return weights, biases
-    weight, bias = _regress(x, labels, options)
-    if len(present) == 2:  # scikit-learn returns the logit of the second class
-        weight, bias = np.stack([-weight[0], weight[0]]) / 2, np.array([-bias[0], bias[0]]) / 2
-    weights[:, present], biases[present] = weight.T, bias
+    """Return the regression; a class without texts is as probable as half a text makes it, on every text."""
+    weights, biases, present = np.zeros((x.shape[1], classes)), np.zeros(classes), np.unique(labels)
+    if len(present) > 1:
+        weight, bias = _regress(x, labels, options)
+        if len(present) == 2:  # scikit-learn returns the logit of the second class
+            weight, bias = np.stack([-weight[0], weight[0]]) / 2, np.array([-bias[0], bias[0]]) / 2
+        weights[:, present], biases[present] = weight.T, bias
+    biases[np.setdiff1d(np.arange(classes), present)] = biases[present].min() - _log_odds(len(labels))
     return weights, biases
+
+
+def _log_odds(texts: int) -> float:
+    """Return the log-odds of so many texts against half a text, which stands for those of a class that has none."""
+    return math.log(2 * texts)
 
 
 def _fit_indicator(x: Floats, labels: NDArray[np.integer], options: LogisticOptions) -> tuple[Floats, float]:
     """Return the weights (D,) and the bias of one label; a label of all or no texts gets only a bias."""
     if labels.min() == labels.max():
-        return np.zeros(x.shape[1]), -NEVER if labels[0] else NEVER
+        return np.zeros(x.shape[1]), _log_odds(len(labels)) * (1 if labels[0] else -1)
     weight, bias = _regress(x, labels, options)
     return weight[0], float(bias[0])
 

@@ -43,8 +43,9 @@ Part = tuple[SampledView, Path | None]  # a view with dev, and the folder of an 
 def run(spec: TrialSpec, view: View, pretrained: Path) -> TrialResult:
     """Return the result of a trial on `view`; with folds, one model is trained for each of the first `spec.folds`."""
     path, system = f"systems.{spec.name}", validate_as(System, spec.system)
-    recipe = recipe_of(spec.name, system, checkpoint=view.checkpoint)
-    config = resolve_threads(replace(configure(spec.name, recipe), processes=1), recipe, view.checkpoint)
+    recipe = recipe_of(spec.name, system, spec.train, checkpoint=view.checkpoint)
+    config = replace(configure(spec.name, recipe, spec.train), processes=1)
+    config = resolve_threads(config, recipe, view.checkpoint)
     torch.set_num_threads(int(config.threads))
     predictions, labels, seconds, rows, answered = [], [], 0.0, 0, 0.0
     for part, encoder in _parts(spec, view, pretrained):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,13 @@ class TrialSpec:
     """A system, by its name and settings in params.yaml, and the rows that it is tried on.
 
     `rows` training texts at most, and `held_out` texts of dev at most. If train has folds, the first `folds` of them
-    are held out, one after another.
+    are held out, one after another. `train` is the section `train` of params.yaml, which all systems share.
     """
 
     name: str
     system: dict[str, Any]
     rows: int
+    train: dict[str, Any] = field(default_factory=dict)
     held_out: int = 2_000
     folds: int = 2
     seed: int = 0

@@ -337,3 +337,33 @@ def test_a_trial_may_take_a_share_of_what_the_final_training_leaves() -> None:
 def test_a_run_needs_three_stages_of_the_linear_system_and_the_end() -> None:
     assert shortage(16.0, COSTS) == 0.0
     assert shortage(10.0, COSTS) == 6.0
+
+
+def test_trials_have_the_settings_that_all_systems_share() -> None:
+    machine = Machine()
+    plan_of(machine, 600, "best", replace(DATA, shared={"class_weight": "balanced"}))
+    assert len(machine.asked) > 5
+    assert {ask.spec.train.get("class_weight") for ask in machine.asked} == {"balanced"}
+
+
+@pytest.mark.parametrize(("longest", "lengths"), [(256, {None, 64, 32}), (64, {None, 32}), (16, {None})])
+def test_a_frozen_encoder_never_reads_more_than_the_project_s_maximum(longest: int, lengths: set[int | None]) -> None:
+    maxima = [longest, *(length for length in candidates.SHORTER if length < longest)]
+    facts, found = replace(DATA, tokens={length: float(length) for length in maxima}), set()
+    for seconds in range(20, 200, 2):
+        plan = plan_of(Machine(encoder=4.0), seconds, "fast", facts)
+        found |= {each.get("train", {}).get("max_length") for name, each in plan.systems.items() if "emb" in name}
+    assert found == lengths
+
+
+@pytest.mark.parametrize(("examined", "rows"), [(20_000, 4_992), (1_000, None)])
+def test_no_more_texts_are_examined_than_the_project_says(examined: int, rows: int | None) -> None:
+    plan = plan_of(Machine(), 40, "fast", replace(DATA, examined=examined))
+    assert plan.examine.get("rows") == rows
+
+
+def test_trials_of_folds_are_not_repeated_on_the_same_rows() -> None:
+    """Of 601 texts, a fold has up to 121, and its model 480, on which each rate is tried once."""
+    machine = Machine()
+    plan_of(machine, 3_600, "best", replace(FOLDED, train=601, test=500))
+    assert [spec.rows for spec in machine.tried("fine_tuned")] == [480] * len(RATES)
