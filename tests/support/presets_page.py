@@ -79,13 +79,15 @@ def shown(value: Any) -> str:
 
 
 def row(name: str) -> tuple[str, str, str]:
-    """Return the cells of a system: the paper's values that differ from ours, those that do not, and ours alone."""
+    """Return the cells of a system: values of the paper that differ from the defaults, equal ones, other defaults."""
     preset = PRESETS[name]
     recipe = RECIPES[name].starting_from("a checkpoint" if preset.checkpoint else None)
-    ours, papers = values_of(recipe), stated(preset)
+    defaults, papers = values_of(recipe), stated(preset)
     changed = recipe.changed(encoder=preset.encoder, head=preset.head, train=preset.train)
-    differ = [f"{key} {shown(value)} ({shown(ours[key])})" for key, value in papers.items() if ours[key] != value]
-    same = [f"{key} {shown(value)}" for key, value in papers.items() if ours[key] == value]
+    differ = [
+        f"{key} {shown(value)} ({shown(defaults[key])})" for key, value in papers.items() if defaults[key] != value
+    ]
+    same = [f"{key} {shown(value)}" for key, value in papers.items() if defaults[key] == value]
     hidden = {*papers, *TECHNICAL, *unused(changed)}
     silent = [
         f"{key} {shown(value)}"
@@ -101,10 +103,10 @@ def tables() -> str:
     groups: dict[tuple[str, str, str], list[str]] = {}
     for name, cells in rows.items():
         groups.setdefault(cells, []).append(f"`{name}`")
-    lines = ["| systems | the paper's value (ours) | the same in both |", "| --- | --- | --- |"]
+    lines = ["| systems | the paper's value (epigram's default) | the same in both |", "| --- | --- | --- |"]
     lines += [f"| {', '.join(names)} | {differ} | {same} |" for (differ, same, _), names in groups.items()]
-    lines += ["", "Settings that the papers do not state have our values:", ""]
-    lines += ["| systems | ours |", "| --- | --- |"]
+    lines += ["", "Settings that the papers do not state have epigram's defaults:", ""]
+    lines += ["| systems | epigram's default |", "| --- | --- |"]
     lines += [f"| {', '.join(names)} | {silent} |" for (_, _, silent), names in groups.items()]
     return "\n".join(lines) + "\n"
 

@@ -1,4 +1,4 @@
-"""The promises of the README."""
+"""The examples of docs/development.md, and the paths that README.md and docs name."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+DEVELOPMENT = (ROOT / "docs/development.md").read_text(encoding="utf-8")
+PAGES = "".join((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/data.md")) + DEVELOPMENT
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    return re.findall(rf"```{language}\n(.*?)```", DEVELOPMENT, re.DOTALL)
 
 
 def test_the_recipe_builds() -> None:
@@ -35,6 +36,6 @@ def test_the_combination_builds() -> None:
     recipe.build(DataSpec(vocabulary=50, classes=2, max_length=16, pos_weight=torch.ones(50)))
 
 
-@pytest.mark.parametrize("path", re.findall(r"`((?:src|data|docs|tests|flows|tasks)[\w/.]*)`", README))
+@pytest.mark.parametrize("path", re.findall(r"`((?:src|data|docs|tests|flows|tasks)[\w/.]*)`", PAGES))
 def test_every_path_exists(path: str) -> None:
     assert (ROOT / path).exists() or path.startswith(("runs/", "data/local/"))  # files of the user
