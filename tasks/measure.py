@@ -5,14 +5,13 @@ from __future__ import annotations
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from epigram.runner.search.halving import Ask
+from epigram.runner.search.halving import Answer, Ask
 from epigram.runner.search.session import SearchSession
-from epigram.training.trials.spec import TrialResult
 
 
 @task(
     name="trial", task_run_name="{ask.spec.name} on {ask.spec.rows} rows", cache_policy=NO_CACHE, persist_result=False
 )
-def measure(session: SearchSession, ask: Ask) -> TrialResult | None:
-    """Train a system on a part of train, in a child process; return its score and cost, None if it takes too long."""
+def measure(session: SearchSession, ask: Ask) -> Answer:
+    """Train a system on a part of train, in a child process; return its score and cost, its error, or None."""
     return session.answer(ask)

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from epigram.models.precision import matmul_precision, prepare_for_inference
-from epigram.nn.layers.autocast import LayerNorm, to_autocast
+from epigram.nn.layers.autocast import LayerNorm, OutputLinear, to_autocast
+from epigram.nn.layers.hook_fusion import fuse
 from epigram.nn.layers.masking import masked_mean
 from tests.support.families import FAMILIES, built, checkpoint, texts
 from tests.support.whole_models import METHODS
@@ -73,5 +74,39 @@ def test_the_mean_of_many_tokens_is_exact_in_bfloat16() -> None:
     x = torch.ones(1, 300, 1, dtype=torch.bfloat16)
     x[0, 100:, 0] = 1.0078125
     valid = torch.arange(300).unsqueeze(0) < 257
-    assert masked_mean(x, valid).item() == pytest.approx((100 + 157 * 1.0078125) / 257, abs=1e-6)
+    with matmul_precision("bf16", CPU):
+        assert masked_mean(x, valid).item() == pytest.approx((100 + 157 * 1.0078125) / 257, abs=1e-6)
+    assert masked_mean(x, valid).dtype == torch.bfloat16  # of a model that is in bfloat16 as a whole
     assert masked_mean(x.double(), valid).dtype == torch.float64
+
+
+@pytest.mark.parametrize("prepared", [False, True], ids=["training", "answers"])
+def test_logits_are_those_of_a_float32_product(prepared: bool) -> None:
+    """In bfloat16 both logits would be 16, and the first class would be predicted."""
+    layer: nn.Linear = OutputLinear(2, 2)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
+        layer.bias.copy_(torch.tensor([16.0, 16.0]))
+    x = torch.tensor([[0.0, 0.0078125]]).bfloat16()
+    if prepared:
+        prepare_for_inference(nn.Sequential(layer))
+    with torch.no_grad(), matmul_precision("bf16", CPU):
+        logits = layer(x)
+    assert torch.equal(logits, torch.tensor([[16.0, 16.0078125]]))
+    assert layer.double()(x).dtype == torch.float64
+
+
+def test_the_head_of_a_classifier_has_float32_logits(tmp_path: Path) -> None:
+    model, _ = built(checkpoint("bert", tmp_path, FAMILIES["bert"]))
+    prepare_for_inference(model)
+    with torch.no_grad(), matmul_precision("bf16", CPU):
+        assert model(texts()).logits.dtype == torch.float32
+
+
+def test_hook_fusion_rounds_states_in_bfloat16_once() -> None:
+    """Added one by one in bfloat16, the small states would be lost."""
+    states = [torch.full((1, 1, 1), value, dtype=torch.bfloat16) for value in (9.0, 256.0, *[0.25] * 11)]
+    weights = [(0.4 * level + 2.9 / level) / 6 for level in range(1, 13)]
+    exact = 256 * weights[0] + 0.25 * sum(weights[1:])
+    assert fuse(states).item() == torch.tensor(exact).bfloat16().item()
+    assert fuse([state.float() for state in states]).item() == pytest.approx(exact)

@@ -97,6 +97,8 @@ def test_an_error_of_several_lines_is_shown_in_one(tmp_path: Path) -> None:
     assert process.error == "loss is NaN at step 3 rows 1, 2"
     process.child = SimpleNamespace(returncode=-9)  # type: ignore[assignment]
     process._printed.write_text("a library's warning\n")
+    assert process.error == "exit code -9, last line: a library's warning"
+    process._printed.write_text("")
     assert process.error == "exit code -9"
 
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from epigram.runner.doctor import machine
 from epigram.runner.doctor.check import CheckResult
+from epigram.training import hardware
 
 Checks = Callable[[], Iterator[CheckResult]]
 
@@ -21,7 +21,7 @@ def results(check: Checks) -> list[tuple[str, str]]:
 
 def gpu(monkeypatch: pytest.MonkeyPatch, *, device: bool, usable: bool, built: str | None, codes: list[str]) -> None:
     """Pretend a GPU of compute capability 9.0 and a build of PyTorch."""
-    monkeypatch.setattr(machine, "GPU_DEVICE", SimpleNamespace(exists=lambda: device))
+    monkeypatch.setattr(hardware, "GPU_DEVICE", SimpleNamespace(exists=lambda: device))
     monkeypatch.setattr(torch, "__version__", "2.13.0")
     monkeypatch.setattr(torch.version, "cuda", built)
     for name, value in {

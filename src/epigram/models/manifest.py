@@ -33,6 +33,7 @@ class TrainingFacts:
     parameters_full: int
     training: dict[str, Any]  # fields of the training settings
     provenance: dict[str, str] = field(default_factory=dict)  # checksums; empty for a model of an older version
+    hardware: dict[str, str] = field(default_factory=dict)  # device, precision, torch; empty in the same case
 
     @property
     def by_gradient(self) -> bool:
@@ -43,7 +44,7 @@ class TrainingFacts:
     def read(cls, folder: Path) -> TrainingFacts:
         """Read the manifest of a trained or pruned model. Raises InputMissingError, or DataError that names the key."""
         content, hints = read_json(folder / MANIFEST), get_type_hints(cls)
-        values = {"provenance": {}, **content} if isinstance(content, dict) else {}
+        values = {"provenance": {}, "hardware": {}, **content} if isinstance(content, dict) else {}
         for name, hint in hints.items():
             if not has_type(values.get(name), hint):
                 raise DataError(f"{folder / MANIFEST} has no valid {name}; train the model again (dvc repro)")

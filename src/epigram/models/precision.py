@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 import torch
 from torch import nn
 
+from epigram.nn.layers.autocast import OutputLinear
 from epigram.nn.torch_adapter import pack_linear
 
 T = TypeVar("T", bound=nn.Module)
@@ -37,7 +38,7 @@ def has_fast_bf16(kind: str) -> bool:
 
 
 def prepare_for_inference(model: T) -> T:
-    """Return `model`, for inference only, with linear layers in bfloat16 if products are fast in it.
+    """Return `model`, for inference only, with linear layers in bfloat16 if products are fast in it, except for logits.
 
     The predictions are the same as under `matmul_precision`, without converting the weights in every call. Products of
     the same input are joined into one.
@@ -46,7 +47,9 @@ def prepare_for_inference(model: T) -> T:
         if isinstance(part, JoinsProducts):
             part.join_products()
     for layer in model.modules():
-        if isinstance(layer, nn.Linear) and has_fast_bf16(layer.weight.device.type):
+        if not isinstance(layer, nn.Linear) or isinstance(layer, OutputLinear):
+            continue
+        if has_fast_bf16(layer.weight.device.type):
             layer.bfloat16()
             if layer.weight.device.type == "cpu" and layer.weight.numel() > SMALL:
                 pack_linear(layer)
@@ -55,5 +58,12 @@ def prepare_for_inference(model: T) -> T:
 
 def matmul_precision(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
     """Return a context with bfloat16 matrix products if `precision` is bf16, or auto where they are fast."""
-    lower = precision == "bf16" or (precision == "auto" and has_fast_bf16(device.type))
+    lower = resolve_precision(precision, device) == "bf16"
     return torch.autocast(device.type, dtype=torch.bfloat16) if lower else nullcontext()
+
+
+def resolve_precision(precision: Precision, device: torch.device) -> Literal["fp32", "bf16"]:
+    """Return the precision that `auto` stands for on `device`, otherwise `precision` itself."""
+    if precision == "auto":
+        return "bf16" if has_fast_bf16(device.type) else "fp32"
+    return precision

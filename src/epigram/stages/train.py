@@ -69,7 +69,7 @@ def train_seeds(name: str, setup: Setup, seeds: list[int], warnings: list[str], 
     from epigram.training.checkpoint import read_finished, resume_folder
 
     if parallel.rank() == 0:
-        _print_warnings(name, setup, warnings)
+        _print_notes(name, setup, warnings)
     with resume_folder("train", name, setup.facts) as folder:
         folders = {seed: folder / f"seed-{seed}" for seed in seeds}
         unfinished = parallel.from_first(lambda: [each for each in seeds if read_finished(folders[each]) is None])
@@ -81,9 +81,15 @@ def train_seeds(name: str, setup: Setup, seeds: list[int], warnings: list[str], 
                     shutil.copytree(folders[seed], whole / f"seed-{seed}")
 
 
-def _print_warnings(name: str, setup: Setup, warnings: list[str]) -> None:
-    from epigram.inference.dataset_batches import count_truncated, template_of
+def _print_notes(name: str, setup: Setup, warnings: list[str]) -> None:
+    from epigram.inference.dataset_batches import count_truncated, default_device, template_of
+    from epigram.training.hardware import hardware, has_unused_gpu
 
+    if setup.recipe.by_gradient:
+        on = hardware(setup.config.precision, default_device())
+        echo(f"{name}: device {on['device']}, {on['precision']} products, PyTorch {on['torch']}")
+    if setup.recipe.has_encoder and has_unused_gpu():
+        echo(f"{name}: warning: the machine has a GPU, but PyTorch is a CPU build; see epigram doctor")
     for warning in warnings:
         echo(f"{name}: {warning}")
     frame = template_of(setup.view, setup.config.max_length)

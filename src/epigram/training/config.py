@@ -69,9 +69,9 @@ class TrainingConfig(Strict):
             found["evaluations"] = f"train.evaluation_steps is {self.evaluation_steps}"
         return found
 
-    def with_plain_loss(self) -> Self:
-        """Return the settings with the plain cross-entropy of the labels, as for a student."""
-        return replace(self, class_weight="none", label_smoothing=0.0, focal_gamma=0.0)
+    def for_student(self) -> Self:
+        """Return the settings without those that need labels, which a student does not have."""
+        return replace(self, class_weight="none", label_smoothing=0.0, focal_gamma=0.0, fitted_head=False)
 
     def lengthened(self, batches: int) -> Self:
         """Return the settings with enough epochs of that many `batches` for `min_steps`.

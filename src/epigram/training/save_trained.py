@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from epigram.core.files import sha256
+from epigram.inference.dataset_batches import default_device
 from epigram.models.manifest import TrainingFacts
 from epigram.models.predict import Array
 from epigram.models.provenance import parameters_hash
 from epigram.models.serialization import NESTED, NESTED_THRESHOLDS, save
 from epigram.models.text_template import TextTemplate
+from epigram.training.hardware import hardware
 from epigram.training.setup import Setup
 from epigram.training.trained import Trained
 
@@ -68,6 +70,7 @@ def save_trained(folder: Path, trained: Trained, tuned: Tuned, frame: TextTempla
             parameters_full=trained.parameters,
             training=vars(origin.config),
             provenance=origin.provenance,
+            hardware=hardware(origin.config.precision, default_device()),
         )
     )
     save(

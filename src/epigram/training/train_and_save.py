@@ -31,7 +31,7 @@ def train_and_save(name: str, section: str, origin: Origin, out: Path, targets: 
     and it would end too early.
     """
     view, label = origin.view, f"{name} seed {origin.seed}"
-    config = origin.config if targets is None else origin.config.with_plain_loss()
+    config = origin.config if targets is None else origin.config.for_student()
     common: dict[str, Any] = {"seed": origin.seed, "path": f"{section}.{name}", "pretrained": origin.pretrained}
     folds = choice = None
     if view.folds:

@@ -131,7 +131,7 @@ def test_a_data_set_is_replaced_only_when_asked_for() -> None:
     assert load_source("r").labels == ["1", "5", "10"]
     add_source(Path("r.csv"), name="r", text="review", label="stars", replace=True)
     source = load_source("r")
-    assert (source.labels, source.rows, source.splits) == (["5", "7", "10"], {"all": 4}, {})
+    assert (source.labels, source.rows, source.splits) == (["5", "10", "7"], {"all": 4}, {})
     assert read_back("r")["label"].to_list() == ["5", "10", "5", "7"]
 
 
@@ -145,6 +145,20 @@ def test_the_copy_itself_can_be_edited_and_added_again() -> None:
     assert "late" in copy.read_text()
     add_source(copy, name="r", text="review", label="stars", replace=True)
     assert read_back("r")["text"].to_list()[-1] == "late"
+
+
+def test_what_the_user_has_added_to_the_description_stays() -> None:
+    Path("r.csv").write_text(REVIEWS)
+    description = add_source(Path("r.csv"), name="r", text="review", label="stars", language="zh")
+    old = description.read_text().replace("- '1'\n- '5'\n- '10'\n", "- '10'\n- '1'\n- '5'\n")
+    description.write_text(old + "folds: 3\nkeep: [part]\n")
+    Path("r.csv").write_text(REVIEWS + "late,7,test\n")
+    add_source(Path("r.csv"), name="r", text="review", label="stars", replace=True)
+    source = load_source("r")
+    assert (source.labels, source.language) == (["10", "1", "5", "7"], "zh")
+    assert (source.folds, source.keep, source.rows) == (3, ["part"], {"all": 4})
+    add_source(Path("r.csv"), name="r", text="review", label="stars", replace=True, language="en")
+    assert load_source("r").language == "en"
 
 
 def test_a_description_of_the_users_own_is_not_replaced() -> None:

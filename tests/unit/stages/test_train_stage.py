@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 from epigram.stages import train
 from epigram.text.settings import View as ViewSettings
+from epigram.training import hardware
 from tests.support.tiny_bert import write_bert
 
 ROWS = [("good", "pos"), ("bad", "neg")] * 4
@@ -73,3 +75,24 @@ def test_a_shared_setting_without_effect_is_a_warning(
     assert (
         "x: params.yaml: no effect: train.epochs, train.clip (the model linear_svm is not trained by gradient descent)"
     ) in capsys.readouterr().out
+
+
+def test_a_training_says_what_it_runs_on_and_the_model_remembers_it(
+    stage: Callable[..., dict[str, Any]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hardware, "has_unused_gpu", lambda: True)
+    manifest = stage({"recipe": "textcnn", "train": {**QUICK, "precision": "bf16"}}, ViewSettings())
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    assert manifest["hardware"] == {**hardware.hardware("bf16", torch.device(device)), "precision": "bf16"}
+    said = capsys.readouterr().out
+    assert f"x: device {manifest['hardware']['device']}, bf16 products, PyTorch {torch.__version__}\n" in said
+    assert "x: warning: the machine has a GPU, but PyTorch is a CPU build; see epigram doctor\n" in said
+
+
+def test_a_model_without_a_network_does_not_speak_of_devices(
+    stage: Callable[..., dict[str, Any]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hardware, "has_unused_gpu", lambda: True)
+    stage({"recipe": "tfidf_svm"}, ViewSettings())
+    said = capsys.readouterr().out
+    assert "device" not in said and "GPU" not in said

@@ -98,9 +98,9 @@ def test_shared_settings_of_the_loss_have_no_effect_on_a_student() -> None:
     ]
 
 
-def test_the_plain_loss_keeps_all_other_settings() -> None:
-    config = TrainingConfig(class_weight="balanced", label_smoothing=0.1, focal_gamma=2.0, epochs=3)
-    assert config.with_plain_loss() == TrainingConfig(epochs=3)
+def test_a_student_keeps_the_settings_that_need_no_labels() -> None:
+    config = TrainingConfig(class_weight="balanced", label_smoothing=0.1, focal_gamma=2.0, fitted_head=True, epochs=3)
+    assert config.for_student() == TrainingConfig(epochs=3)
 
 
 def test_the_folds_of_a_student_have_the_plain_loss(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from epigram.data.readers import KINDS
 from epigram.data.reading.csv_quoting import read_with_quote_fallback
 from epigram.data.reading.decoding import guess_encoding
 from epigram.data.reading.splitting import SPLIT_BY_NAME
-from epigram.data.sources.source import CONTROL_CHARACTER, SOURCES, read_source
+from epigram.data.sources.replace import HEAD, known_checksums, with_own_keys
+from epigram.data.sources.source import CONTROL_CHARACTER, SOURCES
 
 LOCAL_FOLDER = Path("data/local")
 READER_BY_SUFFIX: dict[str, dict[str, Any]] = {
@@ -27,7 +28,6 @@ READER_BY_SUFFIX: dict[str, dict[str, Any]] = {
     ".jsonl": {"reader": "jsonl"},
     ".parquet": {"reader": "parquet"},
 }
-HEAD = "# Written by `epigram add`; data/sources/local.yaml explains every line.\n"
 HAN = r"[\u4e00-\u9fff]"
 
 
@@ -48,14 +48,15 @@ def add_source(
     `text`, `label` and `split` are column names. `label_separator` separates several labels in one string. If
     `language` is None, it is guessed. Encodings other than UTF-8 are detected, and also whether quotation marks are
     plain characters. The description records all of these. With `replace`, a source of this name that this function
-    has written is replaced. Raises ParameterError for an invalid or existing name or an unsuitable file type or label
-    column, InputMissingError for a missing file, DataError for a file that cannot be read.
+    has written is replaced, and keeps the keys that the user has added. Raises ParameterError for an invalid or
+    existing name or an unsuitable file type or label column, InputMissingError for a missing file, DataError for a file
+    that cannot be read.
     """
     description = root / SOURCES / f"{name}.yaml"
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
         raise ParameterError(f"--name is {name!r}; expected lower-case letters, digits, - and _")
     check_name("--name", name)
-    known = _known_checksums(description, replace=replace)
+    known = known_checksums(description, replace=replace)
     if not file.is_file():
         raise InputMissingError(f"{file} is {'a folder; expected a file' if file.is_dir() else 'missing'}")
     options = {"text": text, "label": label, "split": split, "label_separator": label_separator}
@@ -75,26 +76,14 @@ def add_source(
         "labels": _find_labels(frame, label, file),
         "rows": {"all": frame.height},
     }
+    if description.exists():
+        values = with_own_keys(values, description, keep_language=language is None)
     with atomic_file(root / copy) as temporary:
         shutil.copyfile(file, temporary)
         if sha256(temporary) != digest:
             raise DataError(f"{file} changed while it was read; add it again when it is complete")
     write_text(description, _to_yaml(values))
     return description
-
-
-def _known_checksums(description: Path, *, replace: bool) -> set[str]:
-    """Return the checksums of the files of a source that may be replaced; none if there is no such source.
-
-    A copy with another checksum has been edited and may be the only one.
-    """
-    if not description.exists():
-        return set()
-    if not replace:
-        raise ParameterError(f"{description} already exists; choose another --name, or use --replace for new content")
-    if not description.read_text(encoding="utf-8").startswith(HEAD):
-        raise ParameterError(f"{description} was not written by `epigram add`; choose another --name")
-    return {file.sha256 for file in read_source(description).files if file.sha256}
 
 
 def _read_file(file: Path, columns: dict[str, Any]) -> tuple[dict[str, Any], pl.DataFrame]:

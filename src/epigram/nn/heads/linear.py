@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from epigram.core.config_types import Positive, Range
 from epigram.nn import heads
+from epigram.nn.layers.autocast import OutputLinear
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
@@ -66,7 +67,7 @@ class LinearHead(Head):
         self.layers = min(config.layers, self.states)
         self.attention = AttentionPool(width=encoder.width) if config.pool == "attention" else None
         self.dropout = Dropout(config.dropout)
-        self.out = nn.Linear(encoder.width * self.layers, context.classes)
+        self.out = OutputLinear(encoder.width * self.layers, context.classes)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""

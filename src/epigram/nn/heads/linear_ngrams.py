@@ -55,7 +55,7 @@ class LinearNgramsHead(LinearHead):
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""
         bucket, value = self.features(encoded.read or encoded.tokens)
-        logits = self.out(self.dropout(self.text_states(encoded))).float()
+        logits = self.out(self.dropout(self.text_states(encoded)))
         logits = logits + (self.ngrams(bucket).float() * value.unsqueeze(-1)).sum(1)
         return Prediction(logits, None if labels is None else self.text_loss(logits, labels))
 

@@ -1,4 +1,4 @@
-"""Token states in the type of matrix products under autocast, so that they are not converted for every product."""
+"""Types of numbers under autocast: that of token states, and that of logits."""
 
 from __future__ import annotations
 
@@ -22,3 +22,19 @@ class LayerNorm(nn.LayerNorm):
     def forward(self, x: Tensor) -> Tensor:
         """Normalize the last dimension of `x`."""
         return to_autocast(super().forward(x))
+
+
+class OutputLinear(nn.Linear):
+    """Linear layer for logits, whose product keeps the type of the weights under autocast.
+
+    In bfloat16, logits above 8 are multiples of 1/16, so that two classes can have the same one. A fitted layer can
+    also have a bias that is far larger than the differences between its logits.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the logits (…, C) of `x` (…, D)."""
+        x = x.to(self.weight.dtype)
+        if not torch.is_autocast_enabled(x.device.type):
+            return super().forward(x)
+        with torch.autocast(x.device.type, enabled=False):
+            return super().forward(x)

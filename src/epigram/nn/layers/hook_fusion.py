@@ -26,14 +26,15 @@ def hook_weights(layers: int, a: float = PAPER_A, b: float = PAPER_B) -> Tensor:
 def fuse(states: Sequence[Tensor], a: float = PAPER_A, b: float = PAPER_B) -> Tensor:
     """Return Σ_l Hook(l) · block_l (B, L, D) over the N layer outputs.  Eq. 7.
 
-    `states` are N + 1 tensors (B, L, D); the first, the embeddings, is not used.
+    `states` are N + 1 tensors (B, L, D); the first, the embeddings, is not used. A sum in bfloat16 is rounded once.
     """
     blocks = states[1:]
+    exact = torch.promote_types(blocks[0].dtype, torch.float32)
     weights = hook_weights(len(blocks), a, b).tolist()
-    total: Tensor = blocks[0] * weights[0]
+    total: Tensor = blocks[0].to(exact) * weights[0]
     for weight, block in zip(weights[1:], blocks[1:], strict=True):
         total = torch.add(total, block, alpha=weight)
-    return total
+    return total.to(states[-1].dtype)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,10 @@ from torch.autograd import Function
 
 
 def masked_mean(x: Tensor, valid: Tensor) -> Tensor:
-    """Return the mean of `x` (B, L, D) over valid tokens (B, L): (B, D), in float32 if `x` has fewer bits."""
+    """Return the mean of `x` (B, L, D) over valid tokens (B, L): (B, D), under autocast at least in float32."""
     weight, exact = valid.unsqueeze(-1).to(x.dtype), torch.promote_types(x.dtype, torch.float32)
-    return (x * weight).sum(1, dtype=exact) / weight.sum(1, dtype=exact).clamp(min=1)
+    mean = (x * weight).sum(1, dtype=exact) / weight.sum(1, dtype=exact).clamp(min=1)
+    return mean if torch.is_autocast_enabled(x.device.type) else mean.to(x.dtype)
 
 
 def masked_max(x: Tensor, valid: Tensor) -> Tensor:

@@ -14,7 +14,6 @@ GIB = 1 << 30
 MIN_DISK, ENOUGH_DISK = 1 * GIB, 5 * GIB  # of the project's disk; a run of the default systems writes below 1 GiB
 MIN_MEMORY, ENOUGH_MEMORY = 1 * GIB, 4 * GIB  # two stages in parallel use about 2 GiB
 MEMINFO = Path("/proc/meminfo")
-GPU_DEVICE = Path("/dev/nvidiactl")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -68,6 +67,8 @@ def gpu() -> Iterator[CheckResult]:
     """Check that the build of PyTorch fits the machine's GPU."""
     import torch
 
+    from epigram.training import hardware
+
     build = f"PyTorch {torch.__version__}"
     if torch.cuda.is_available():
         name, (major, minor) = torch.cuda.get_device_name(), torch.cuda.get_device_capability()
@@ -78,9 +79,9 @@ def gpu() -> Iterator[CheckResult]:
             yield problem("gpu", found, fix, ParameterError)
         else:
             yield CheckResult("gpu", "ok", f"{name}, {build}")
-    elif not GPU_DEVICE.exists():
+    elif not hardware.GPU_DEVICE.exists():
         yield CheckResult("gpu", "ok", f"none, {build}")
-    elif torch.version.cuda is None:
+    elif hardware.has_unused_gpu():
         fix = "install the CUDA build of the same version of PyTorch"
         yield CheckResult("gpu", "warning", f"the GPU is not used: {build} is a CPU build", fix)
     else:

@@ -24,6 +24,7 @@ HEAD: dict[str, Any] = {"pool": "mean", "layers": 4, "dropout": 0.0}
 LAYER_DECAY = 0.8
 POOLED_MIN_STEPS, POOLED_RATES = 200, (5e-5, 2e-5, 1e-4, 2e-4)  # of an encoder without layers, with a new head
 LENGTH, SHORTER = 128, (64, 32)  # tokens that a system reads of a text by default, and a frozen one if time is short
+SHARED = {"min_steps"}  # settings of `train` that determine the steps of a system without such settings of its own
 SCRATCH_ROWS = 2_000  # rows from which a network without pretraining is tried
 CHARACTERS, MAX_ALPHABET = [2, 3, 4, 5], 6_000  # n-grams of characters; with more characters, keys exceed 64 bits
 
@@ -148,7 +149,7 @@ def trained(facts: Facts, quality: Quality) -> list[Candidate]:
     if quality == "fast":
         return []
     if facts.checkpoint is None:
-        settings = {"epochs": 8, "batch_size": 64}
+        settings = {"epochs": 8, "batch_size": 64, **{key: facts.shared[key] for key in SHARED & set(facts.shared)}}
         network = Candidate(name="textcnn", system=System(view=TOKENS, train=settings))
         return [network] if facts.train >= SCRATCH_ROWS else []
     base, rates = fine_tuned(has_layers=not is_sentence_encoder(facts.checkpoint))

@@ -23,7 +23,17 @@ from epigram.runner.search.candidates import (
 )
 from epigram.runner.search.costs import Costs, examined_rows, frozen_seconds, linear_seconds
 from epigram.runner.search.goal import Goal, Stopwatch
-from epigram.runner.search.halving import Ask, Pace, halved, pace_of, predicted_pace, probe_system, trials_fit
+from epigram.runner.search.halving import (
+    Answer,
+    Ask,
+    Failed,
+    Pace,
+    halved,
+    pace_of,
+    predicted_pace,
+    probe_system,
+    trials_fit,
+)
 from epigram.runner.search.plan import Plan
 from epigram.training.trials.spec import TrialResult
 
@@ -33,7 +43,7 @@ FIRST_SHARE = 0.4  # of the time that is left, for the linear system, and for th
 EPOCHS = (8, 6, 4, 3, 2, 1)
 MARGIN = 0.85  # of the time that is left, for what is estimated
 
-Proposals = Generator[Ask, TrialResult | None, Plan]
+Proposals = Generator[Ask, Answer, Plan]
 
 
 @dataclass(frozen=True)
@@ -48,12 +58,13 @@ def propose(facts: Facts, goal: Goal, watch: Stopwatch, costs: Costs, dataset: s
     """Yield the trials of a search, each of which is answered by its result, and return the plan.
 
     The linear SVM is in the plan, unless `hybrid_linear` fits into the time only without it. Every other system is if
-    it is estimated to fit.
+    it is estimated to fit and its trials do not fail. Raises the error of the first trial, that of the linear SVM.
     """
     svm, linear_probe = yield from _linear(facts, watch, costs)
     rows = examined_rows(FIRST_SHARE * (watch.left - costs.end), linear_probe, facts, costs)
     encoder = frozen(facts)[-1:]
-    probe = (yield from probe_system(encoder[0], facts, PROBE_ROWS, watch, costs.end)) if encoder else None
+    answer = (yield from probe_system(encoder[0], facts, PROBE_ROWS, watch, costs.end)) if encoder else None
+    probe = answer if isinstance(answer, TrialResult) else None
     planned = _closed_form(svm, facts, probe, watch.left - costs.end, costs)
     chosen, reserved = [each.candidate for each in planned], costs.end + sum(each.seconds for each in planned)
     if probe or not encoder:
@@ -63,7 +74,7 @@ def propose(facts: Facts, goal: Goal, watch: Stopwatch, costs: Costs, dataset: s
 
 def _trained(
     facts: Facts, goal: Goal, probe: TrialResult | None, watch: Stopwatch, reserved: float, costs: Costs
-) -> Generator[Ask, TrialResult | None, list[Candidate]]:
+) -> Generator[Ask, Answer, list[Candidate]]:
     """Return the best variant of the trials with as many epochs as fit, if any.
 
     If the time is too short for two trials, it is the first variant, with the speed that follows from `probe`.
@@ -79,9 +90,7 @@ def _trained(
     return [each for each in longest if each]
 
 
-def _linear(
-    facts: Facts, watch: Stopwatch, costs: Costs
-) -> Generator[Ask, TrialResult | None, tuple[Planned, TrialResult | None]]:
+def _linear(facts: Facts, watch: Stopwatch, costs: Costs) -> Generator[Ask, Answer, tuple[Planned, TrialResult | None]]:
     """Return the slowest variant of the linear SVM that fits into a share of the time, or the fastest one.
 
     Also return the trial of the fastest one. There is none if the time is too short for it.
@@ -89,12 +98,14 @@ def _linear(
     fastest, *slower = reversed(linear(facts))
     rows = min(LINEAR_ROWS, max(PROBE_ROWS, facts.train // 8))
     first = yield from probe_system(fastest, facts, rows, watch, costs.end)
+    if isinstance(first, Failed):
+        raise first.error
     if first is None:
         return Planned(fastest, 0.0), None
     chosen = Planned(fastest, linear_seconds(first, facts, costs))
     for candidate in slower:
         probe = yield from probe_system(candidate, facts, rows, watch, costs.end)
-        seconds = math.inf if probe is None else linear_seconds(probe, facts, costs)
+        seconds = linear_seconds(probe, facts, costs) if isinstance(probe, TrialResult) else math.inf
         if seconds > FIRST_SHARE * (watch.left - costs.end):
             break
         chosen = Planned(candidate, seconds)

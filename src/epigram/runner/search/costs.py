@@ -57,12 +57,12 @@ def examined_rows(seconds: float, probe: TrialResult | None, facts: Facts, costs
 
     `probe` is a trial of the fastest linear SVM.
     """
-    if probe is None:
-        return MIN_EXAMINED
     wanted = min(facts.train, facts.examined)
+    if probe is None:
+        return min(MIN_EXAMINED, wanted)
     needed = EXAMINED * probe.seconds * wanted / probe.rows
     share = (seconds - 2 * costs.stage) / needed if needed else 1.0
-    return None if share >= 1 else max(MIN_EXAMINED, int(share * wanted))
+    return None if share >= 1 else min(wanted, max(MIN_EXAMINED, int(share * wanted)))
 
 
 def shortage(left: float, costs: Costs) -> float:

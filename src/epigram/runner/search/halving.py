@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from epigram.core.errors import EpigramError
 from epigram.runner.search.candidates import Candidate, Facts
 from epigram.runner.search.costs import step_seconds
 from epigram.runner.search.goal import Stopwatch
@@ -25,6 +26,17 @@ class Ask:
 
     spec: TrialSpec
     seconds: float
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Answer of a trial that has failed, and not only taken too long."""
+
+    error: EpigramError
+
+
+Answer = TrialResult | Failed | None
+Trial = Generator[Ask, Answer, Answer]
 
 
 @dataclass(frozen=True)
@@ -47,10 +59,8 @@ class Pace:
     text: float
 
 
-def probe_system(
-    candidate: Candidate, facts: Facts, rows: int, watch: Stopwatch, reserved: float
-) -> Generator[Ask, TrialResult | None, TrialResult | None]:
-    """Return the result of a trial that only measures the cost: one training, with as many held-out texts."""
+def probe_system(candidate: Candidate, facts: Facts, rows: int, watch: Stopwatch, reserved: float) -> Trial:
+    """Return the answer of a trial that only measures the cost: one training, with as many held-out texts."""
     spec = replace(_spec(candidate, facts, rows), held_out=rows, folds=1)
     return (yield from _run(spec, watch, reserved))
 
@@ -65,22 +75,27 @@ def trials_fit(variants: Sequence[Candidate], facts: Facts, seconds: float, prob
 
 def halved(
     facts: Facts, variants: Sequence[Candidate], watch: Stopwatch, reserved: float
-) -> Generator[Ask, TrialResult | None, list[Tried]]:
+) -> Generator[Ask, Answer, list[Tried]]:
     """Return the variants that are left after the last rung that the time allows, the best one first.
 
-    The first variant shows what a step takes; without its result, no other variant is tried.
+    The first variant shows what a step takes; if it takes too long, no other one is tried. A variant that fails is out.
     """
     until = watch.left - SEARCH_SHARE * max(0.0, watch.left - reserved)  # the rest is for the final training
     rungs = list(dict.fromkeys(min(rung, facts.fitted) for rung in RUNGS))
-    left = tried = yield from _try_all(variants[:1], facts, rungs[0], watch, reserved)
+    asked, tried = list(variants), list[Tried]()
+    while asked and not tried:
+        first = yield from _try_all([asked.pop(0)], facts, rungs[0], watch, reserved)
+        if first is None:
+            return []
+        tried = first
     if not tried:
         return []
-    pace, asked = _trial_trainings(facts) * pace_of(tried[0]).step, list(variants[1:])
+    left, pace = tried, _trial_trainings(facts) * pace_of(tried[0]).step
     for rows in rungs:
         if watch.left - pace * sum(each.steps(rows) for each in asked) < until:
             break
         found = yield from _try_all(asked, facts, rows, watch, reserved)
-        if len(found) < len(asked):
+        if found is None:
             break  # those that were not tried on these rows cannot be compared
         left = sorted([*tried, *found], key=Tried.rank)[: max(1, (len(tried) + len(found)) // 2)]
         if len(left) < 2:
@@ -90,19 +105,24 @@ def halved(
 
 
 def _try_all(
-    candidates: Iterable[Candidate], facts: Facts, rows: int, watch: Stopwatch, reserved: float = 0.0
-) -> Generator[Ask, TrialResult | None, list[Tried]]:
-    """Return the candidates whose trial on `rows` rows ends in time, with their results."""
+    candidates: Iterable[Candidate], facts: Facts, rows: int, watch: Stopwatch, reserved: float
+) -> Generator[Ask, Answer, list[Tried] | None]:
+    """Return the candidates whose trial on `rows` rows does not fail, with their results.
+
+    Returns None as soon as a trial takes too long.
+    """
     tried = []
     for candidate in candidates:
-        result = yield from _run(_spec(candidate, facts, rows), watch, reserved)
-        if result is not None:
-            tried.append(Tried(candidate, result))
+        answer = yield from _run(_spec(candidate, facts, rows), watch, reserved)
+        if answer is None:
+            return None
+        if isinstance(answer, TrialResult):
+            tried.append(Tried(candidate, answer))
     return tried
 
 
-def _run(spec: TrialSpec, watch: Stopwatch, reserved: float) -> Generator[Ask, TrialResult | None, TrialResult | None]:
-    """Return the result of a trial, which may take a share of the time that is left besides the `reserved` seconds."""
+def _run(spec: TrialSpec, watch: Stopwatch, reserved: float) -> Trial:
+    """Return the answer of a trial, which may take a share of the time that is left besides the `reserved` seconds."""
     seconds = SEARCH_SHARE * (watch.left - reserved)
     return None if seconds < MIN_TRIAL_SECONDS else (yield Ask(spec, seconds))
 

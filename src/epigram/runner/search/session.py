@@ -25,7 +25,7 @@ from epigram.runner.search.candidates import Facts
 from epigram.runner.search.choose import propose
 from epigram.runner.search.costs import Costs, shortage
 from epigram.runner.search.goal import Goal, Stopwatch
-from epigram.runner.search.halving import Ask
+from epigram.runner.search.halving import Answer, Ask, Failed
 from epigram.runner.search.plan import Plan
 from epigram.runner.search.trials import Trials
 from epigram.runner.workspace.request import Request
@@ -33,7 +33,6 @@ from epigram.runner.workspace.sentence_encoders import installed_encoder
 from epigram.runner.workspace.settings import load
 from epigram.text.encoded_dataset import View
 from epigram.text.validated_corpus import SPLITS, ValidatedCorpus
-from epigram.training.trials.spec import TrialResult
 
 MIN_STAGE_SECONDS = 1.2  # of a stage in which little is done
 END_STAGES, END_SECONDS = 2.0, 2.5  # after the last stage of a system: in stages, and for the report
@@ -49,8 +48,8 @@ class SearchSession:
     def __init__(self, request: Request, goal: Goal, watch: Stopwatch, run: PipelineRun, trials: Trials) -> None:
         self.request, self.goal, self.watch, self.run, self.trials = request, goal, watch, run, trials
 
-    def search(self, measure: Callable[[SearchSession, Ask], TrialResult | None]) -> Plan:
-        """Return the plan, after the stages have finished; `measure` runs a trial, None means that it takes too long.
+    def search(self, measure: Callable[[SearchSession, Ask], Answer]) -> Plan:
+        """Return the plan, after the stages have finished; `measure` runs a trial.
 
         Raises RunFailedError if a stage has failed.
         """
@@ -81,14 +80,14 @@ class SearchSession:
         until = self.watch.started + self.goal.seconds - costs.end
         return replace(self.request, plan=plan.sections, space=SPACE, systems_until=until)
 
-    def answer(self, ask: Ask) -> TrialResult | None:
-        """Run a trial, and print its result; one that fails has none, like one that takes too long."""
+    def answer(self, ask: Ask) -> Answer:
+        """Run a trial, and print its result or its error."""
         spec = ask.spec
         try:
             result = self.trials.run(spec, ask.seconds)
         except EpigramError as error:
-            echo(f"note: {error}; the search goes on without it", file=sys.stderr)
-            return None
+            echo(f"note: {error}", file=sys.stderr)
+            return Failed(error)
         rate = validate_as(System, spec.system).train.get("learning_rate")
         settings = f", learning rate {rate:g}" if rate else ""
         found = "takes too long" if result is None else f"{100 * result.score:.1f} in {result.seconds:.1f} s"

@@ -45,10 +45,13 @@ class TrialProcess:
 
     @property
     def error(self) -> str:
-        """The last error that the process has printed, in one line, or its exit code."""
+        """The last error that the process has printed, in one line, or its exit code and its last line."""
         text = self._printed.read_text(encoding="utf-8", errors="replace")
         _, *errors = re.split(r"^error: ", text, flags=re.MULTILINE)
-        return " ".join(map(shown, errors[-1].split())) if errors else f"exit code {self.child.returncode}"
+        if errors:
+            return " ".join(map(shown, errors[-1].split()))
+        last = f", last line: {shown(text.splitlines()[-1])}" if text else ""
+        return f"exit code {self.child.returncode}{last}"
 
     def end(self) -> None:
         """Terminate the process, and wait until it has ended."""

@@ -189,14 +189,14 @@ def _solve(x: Floats, labels: NDArray[np.integer], classes: int, options: Logist
 
 
 def _fit_single_label(x: Floats, labels: NDArray[np.integer], classes: int, options: LogisticOptions) -> Solution:
-    """Return the regression; a class without texts is as probable as half a text makes it, on every text."""
+    """Return the regression; at the mean of the encodings, a class without texts has the odds of half a text."""
     weights, biases, present = np.zeros((x.shape[1], classes)), np.zeros(classes), np.unique(labels)
     if len(present) > 1:
         weight, bias = _regress(x, labels, options)
         if len(present) == 2:  # scikit-learn returns the logit of the second class
             weight, bias = np.stack([-weight[0], weight[0]]) / 2, np.array([-bias[0], bias[0]]) / 2
         weights[:, present], biases[present] = weight.T, bias
-    biases[np.setdiff1d(np.arange(classes), present)] = biases[present].min() - _log_odds(len(labels))
+    biases[np.setdiff1d(np.arange(classes), present)] = np.logaddexp.reduce(biases[present]) - _log_odds(len(labels))
     return weights, biases
 
 

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from epigram.core.errors import EpigramError
 from epigram.nn.layers.ngrams import max_n
 from epigram.runner.search import candidates
 from epigram.runner.search.candidates import RATES, Facts
 from epigram.runner.search.choose import propose
 from epigram.runner.search.costs import Costs, frozen_seconds, shortage
 from epigram.runner.search.goal import Goal, Quality, Stopwatch
-from epigram.runner.search.halving import Ask
+from epigram.runner.search.halving import Answer, Ask, Failed
 from epigram.runner.search.plan import Plan
 from epigram.text.tagsets import Language
 from epigram.training.trials.spec import TrialResult, TrialSpec
@@ -50,7 +51,7 @@ class Machine:
         """Return the trials of a system so far."""
         return [ask.spec for ask in self.asked if ask.spec.name == name]
 
-    def answer(self, ask: Ask) -> TrialResult | None:
+    def answer(self, ask: Ask) -> Answer:
         self.asked.append(ask)
         train = ask.spec.system.get("train", {})
         model = ask.spec.system.get("model", {})
@@ -360,6 +361,60 @@ def test_a_frozen_encoder_never_reads_more_than_the_project_s_maximum(longest: i
 def test_no_more_texts_are_examined_than_the_project_says(examined: int, rows: int | None) -> None:
     plan = plan_of(Machine(), 40, "fast", replace(DATA, examined=examined))
     assert plan.examine.get("rows") == rows
+
+
+class Failing(Machine):
+    """Machine on which trials of a rate, or of a system, fail on some rows."""
+
+    def __init__(self, what: float | str, rows: int, **changes: float) -> None:
+        super().__init__(**changes)
+        self.what, self.rows = what, rows
+
+    def answer(self, ask: Ask) -> Answer:
+        found = super().answer(ask)
+        rate = ask.spec.system.get("train", {}).get("learning_rate")
+        fails = self.what in (rate, ask.spec.name) and ask.spec.rows == self.rows
+        return Failed(EpigramError("loss is NaN")) if fails else found
+
+
+def rate_of(plan: Plan) -> float | None:
+    rate: float | None = plan.systems.get("fine_tuned", {}).get("train", {}).get("learning_rate")
+    return rate
+
+
+@pytest.mark.parametrize(
+    ("fails", "rows", "best", "chosen"),
+    [
+        (2e-4, 2_000, 2e-4, 1e-4),  # the best one of 500 rows
+        (4e-4, 500, 5e-5, 5e-5),  # the last one
+        (2e-4, 500, 5e-5, 5e-5),  # the first one
+    ],
+)
+def test_a_variant_whose_trial_fails_is_out_and_the_others_are_compared(
+    fails: float, rows: int, best: float, chosen: float
+) -> None:
+    assert rate_of(plan_of(Machine(best=best), 3_600, "best")) == best
+    assert rate_of(plan_of(Failing(fails, rows, best=best), 3_600, "best")) == chosen
+
+
+def test_an_encoder_whose_trial_fails_is_left_out() -> None:
+    assert list(plan_of(Failing("embedding_linear", 64), 600, "best").systems) == ["tfidf_svm"]
+
+
+def test_the_error_of_the_first_trial_ends_the_search() -> None:
+    with pytest.raises(EpigramError, match="loss is NaN"):
+        plan_of(Failing("tfidf_svm", 256), 600, "best")
+
+
+def test_shared_steps_count_where_a_system_has_none_of_its_own() -> None:
+    facts = replace(DATA, checkpoint=None, shared={"min_steps": 3_000, "batch_size": 8})
+    assert candidates.trained(facts, "good")[0].steps(500) == 3_000
+    assert candidates.trained(replace(DATA, shared={"min_steps": 3_000}), "good")[0].steps(500) == 64
+
+
+def test_fewer_texts_than_the_least_are_examined_if_the_project_says_so() -> None:
+    few = replace(DATA, examined=200)
+    assert [plan_of(Machine(), seconds, "fast", few).examine.get("rows", 200) for seconds in (40, 14, 5)] == [200] * 3
 
 
 def test_trials_of_folds_are_not_repeated_on_the_same_rows() -> None:

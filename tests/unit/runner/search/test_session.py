@@ -12,7 +12,7 @@ import yaml
 
 from epigram.core.errors import EpigramError
 from epigram.runner.search.goal import Goal, Stopwatch
-from epigram.runner.search.halving import Ask
+from epigram.runner.search.halving import Ask, Failed
 from epigram.runner.search.plan import Plan
 from epigram.runner.search.session import SearchSession
 from epigram.runner.workspace.request import Request
@@ -28,15 +28,13 @@ def session(folder: Path, trials: Any = None, **params: Any) -> SearchSession:
     return SearchSession(Request(root=folder), Goal(seconds=600), Stopwatch(600, time.monotonic()), run, trials)
 
 
-def test_a_trial_that_fails_has_no_result_and_the_search_goes_on(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_trial_that_fails_is_no_end_of_the_search(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def fail(spec: TrialSpec, seconds: float) -> TrialResult:
         raise EpigramError("trial of fine_tuned on 500 rows failed: loss is NaN")
 
-    assert session(tmp_path, SimpleNamespace(run=fail)).answer(ASK) is None
-    said = capsys.readouterr().err
-    assert said == "note: trial of fine_tuned on 500 rows failed: loss is NaN; the search goes on without it\n"
+    answer = session(tmp_path, SimpleNamespace(run=fail)).answer(ASK)
+    assert isinstance(answer, Failed) and "loss is NaN" in str(answer.error)
+    assert capsys.readouterr().err == "note: trial of fine_tuned on 500 rows failed: loss is NaN\n"
 
 
 def test_a_trial_that_ends_has_its_result(tmp_path: Path) -> None:
