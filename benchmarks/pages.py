@@ -31,7 +31,7 @@ README_ROWS = (  # starts of rows; for each kind of work the one that most users
     "the flow with nothing to do, with no server",
 )
 TIMES = {"texts/s", "titles/s", "ms", "s"}  # units of the rows that are shown
-HEAD = f"| work | epigram | best peer | ratio | accuracy: ours, less the peers' [95%] | target |\n|{' --- |' * 6}"
+HEAD = f"| work | epigram | best peer | ratio | accuracy: epigram's, less the peers' [95%] | target |\n|{' --- |' * 6}"
 
 
 def rendered(facts: Mapping[str, Any] | None, starts: tuple[str, ...] = ("",)) -> str:
