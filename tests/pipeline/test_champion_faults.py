@@ -153,7 +153,7 @@ def test_a_retraining_that_brings_nothing_new_repairs_the_link_of_a_killed_promo
     assert now is not None
     publish.set_link(reign.root / "runs" / "champion", "toy-2")
     monkeypatch.setattr(challenge, "_find_output", lambda stages, name: reign.root / name)
-    monkeypatch.setattr(challenge, "_predict", lambda *_: None)
+    monkeypatch.setattr(challenge, "_predict_challenger", lambda *_: None)
     monkeypatch.setattr(challenge, "read_corpus", lambda _: None)
     monkeypatch.setattr(challenge, "_new_entry", lambda *_: now)
     found = challenge.challenge(reign.root, reign.root, None, None, None)  # type: ignore[arg-type]

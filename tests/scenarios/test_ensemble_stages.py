@@ -14,6 +14,8 @@ import pytest
 from epigram.evaluation.ensemble_record import EnsembleRecord
 from epigram.evaluation.results import read_evaluation
 from epigram.inference.open_predictor import open_predictor
+from epigram.runner.retraining.challenge import read_predictions
+from epigram.text.validated_corpus import ValidatedCorpus
 from tests.support.bad_input import Workshop
 from tests.support.certain import (
     compare,
@@ -74,6 +76,13 @@ def test_the_saved_ensemble_gives_the_test_predictions_that_were_scored(shop: Wo
     found = open_predictor(folder / "seed-0").probabilities(rows["text"].to_list())
     scored = read_evaluation(folder).predictions.test_probabilities[0]
     np.testing.assert_allclose(found, scored, atol=5e-3)  # evaluation and prediction may differ in batch and precision
+
+
+def test_a_retraining_judges_the_ensemble_by_the_rows_and_the_score_of_its_evaluation(shop: Workshop) -> None:
+    folder, corpus = shop.root / "data/ensemble", ValidatedCorpus.read(shop.root / "data/validated")
+    found = read_predictions(folder, 0)
+    np.testing.assert_array_equal(found.gold, corpus.label_array(corpus.frame("dev", corpus.label_column)))
+    assert found.row_scores().scores()[0] == pytest.approx(read_evaluation(folder).metrics.seeds[0].dev_score)
 
 
 def test_the_members_are_systems_that_learn_and_their_weights_add_up(shop: Workshop) -> None:

@@ -136,6 +136,19 @@ def test_near_duplicates_with_different_labels_are_found_whatever_they_contain(t
     )
 
 
+def test_all_near_duplicates_are_counted_and_the_most_similar_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = corpus()
+    text = "the large room and the breakfast were good but the desk did not answer when we called it"
+    for place, word, label in ((7, "large", "money"), (11, "largest", "arts"), (12, "small", "arts")):
+        rows[place] = {"text": text.replace("large", word), "label": label, "split": "train"}
+    corpus_of_pairs = ValidatedCorpus.read(examined(tmp_path, rows).root / "data/validated")
+    monkeypatch.setattr("epigram.evaluation.examine_train.MAX_PAIRS", 1)
+    found = examine_train(corpus_of_pairs, ExamineSettings())
+    assert ([(pair.row, pair.other_row) for pair in found.pairs], found.pair_count) == ([(7, 11)], 2)
+
+
 def test_equal_texts_are_in_one_fold(tmp_path: Path) -> None:
     """Every text has a copy and a random label: a model that has seen the copy would be right."""
     draw = np.random.default_rng(1)

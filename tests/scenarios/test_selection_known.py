@@ -216,6 +216,19 @@ def test_the_best_of_the_ties_has_the_lowest_log_loss() -> None:
     assert compared(*systems).chosen_system == "right"  # as cheap as the others
 
 
+def test_the_verdict_names_the_best_that_the_others_are_tied_with_and_the_chosen_one_whose_price_it_compares() -> None:
+    systems = [
+        of_class_0("right", surely(90, sure=0.6, wrongly=0.6)),
+        of_class_0("sure", surely(88, sure=0.8)),
+        of_class_0("cheap", surely(87, sure=0.6, wrongly=0.6)),
+    ]
+    seeds = [replace(each, cost=cost(flops=1e6)) for each in systems[2].metrics.seeds]
+    systems[2] = replace(systems[2], metrics=replace(systems[2].metrics, seeds=seeds))
+    summary = compared(*systems, prefer="best")
+    assert summary.chosen_system == "sure"
+    assert ". cheap is tied with right as well and needs 1 M FLOPs per text instead of 5 M of sure. " in summary.verdict
+
+
 def test_the_log_loss_of_a_part_of_dev_is_that_of_its_rows() -> None:
     """On the first 50 rows both are right, and `right` is surer; on the others, and on all, `sure` is likelier."""
     half = np.arange(100) < 50
@@ -284,6 +297,7 @@ def test_of_several_ties_the_one_with_the_fewest_flops_is_the_cheapest(order: tu
     ties = [("dear", "tie"), ("cheap", "chosen"), ("middle", "tie")]
     assert [(row.system, row.outcome) for row in chosen.rows] == [("best", "tie"), *ties, ("worst", "worse")]
     assert (chosen.chosen_system, chosen.cheapest_tied) == ("cheap", "cheap")
+    assert ". dear and middle are tied with best as well, but not cheaper than cheap. " in chosen.verdict
     summary = compared(*ordered, prefer="best")
     ties = [("dear", "tie"), ("cheap", "tie"), ("middle", "tie")]
     assert [(row.system, row.outcome) for row in summary.rows] == [("best", "chosen"), *ties, ("worst", "worse")]
@@ -353,6 +367,16 @@ def test_the_random_baseline_is_never_chosen_for_its_price() -> None:
     random = system("random", wrong(3), wrong(9), price=cost(parameters=0, flops=0))
     assert compared(system("best", wrong(0), wrong(9)), random).chosen_system == "best"
     assert compared(system("best", wrong(0), wrong(9)), random).cheapest_tied is None
+
+
+def test_the_verdict_leaves_out_the_random_baseline_as_the_choice_does() -> None:
+    random = system("random", wrong(3), wrong(9), price=cost(parameters=0, flops=0))
+    best = system("best", wrong(0), wrong(9))
+    two = compared(best, random)
+    assert [row.outcome for row in two.rows] == ["chosen", "tie"]
+    assert "random" not in two.verdict and "significantly better" not in two.verdict
+    three = compared(best, random, system("close", wrong(1), wrong(9))).verdict
+    assert "random" not in three and ". close is tied with it, but not cheaper. " in three
 
 
 def test_on_test_the_systems_are_compared_with_the_chosen_one() -> None:

@@ -32,13 +32,14 @@ RESAMPLES = 1_000
 class Decision:
     """Systems in the order of their scores, best first, and the `place` of the chosen one.
 
-    `on_dev` are the verdicts against the best, `tied` the places of the systems that are tied with it, and `cheapest`
-    the place of the cheapest of these.
+    `on_dev` are the verdicts against the best, `tied` the places of the systems that are tied with it, `possible` those
+    of them that can be chosen, and `cheapest` the place of the cheapest of these.
     """
 
     ranked: Sequence[ScoredSystem]
     on_dev: dict[str, Verdict]
     tied: list[int]
+    possible: list[int]
     cheapest: int | None
     place: int
 
@@ -57,7 +58,7 @@ def decide(systems: Sequence[ScoredSystem], alpha: float, prefer: Preference, ro
     possible = [n for n in tied if _price(ranked[n].metrics)[1]]
     cheapest = min(possible, key=lambda n: _price(ranked[n].metrics), default=None)
     place = _likeliest(ranked, [0, *possible], rows) if prefer == "best" else _cheaper(ranked, cheapest)
-    return Decision(ranked, on_dev, tied, cheapest, place)
+    return Decision(ranked, on_dev, tied, possible, cheapest, place)
 
 
 def nested_score(

@@ -63,7 +63,7 @@ def compare(
         cheapest_tied=None if decision.cheapest is None else rows[decision.cheapest].system,
         optimism=optimism,
         nested=nested,
-        verdict=describe(rows, place, chosen_seed, best, prefer, optimism, nested),
+        verdict=describe(rows, decision, chosen_seed, best, prefer, optimism, nested),
         rows=rows,
     )
 

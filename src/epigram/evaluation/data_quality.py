@@ -1,7 +1,7 @@
 """What the stage `examine` finds in the training rows, and the files that it writes.
 
     suspects.csv          rows whose label is suspected to be wrong, the most suspicious first
-    near_duplicates.csv   pairs of similar texts with different labels, the most similar first
+    near_duplicates.csv   pairs of similar texts with different labels, the most similar first, at most 1,000
     learning_curve.json   accuracy by number of training rows, and with twice the rows
 
 A run copies them into its folder.
@@ -56,7 +56,8 @@ class DataQuality:
     accuracy: float = 0.0  # of those predictions
     compared: int = 0  # different texts that were compared with each other
     suspects: list[Suspect] = field(default_factory=list)
-    pairs: list[Pair] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)  # the most similar ones
+    pair_count: int = 0  # number of all pairs, also of those that `pairs` lacks
     curve: LearningCurve | None = None
     reason: str = ""  # why no labels were judged
     curve_reason: str = ""  # why there is no learning curve

@@ -25,7 +25,7 @@ SMALLEST = 10  # rows of the smallest share
 COMPARED = 5  # times `examine.rows` texts are compared with each other
 MAX_CELLS = 1_000_000  # judged rows times labels
 CHARACTERS = 2_000  # of a text that are read
-MAX_PAIRS = 1_000
+MAX_PAIRS = 1_000  # that are reported
 SEED = 0
 
 
@@ -37,8 +37,8 @@ def examine_train(corpus: ValidatedCorpus, settings: ExamineSettings) -> DataQua
         return DataQuality(rows=rows, reason=f"Labels are examined only if each text has one: here {what}.")
     train = sample_train(corpus, COMPARED * settings.rows)
     different = train.unique([LOOSE, "label"], keep="first", maintain_order=True)
-    pairs = _near_duplicates(different, corpus, settings.similarity)
-    found: dict[str, Any] = {"rows": rows, "compared": different.height, "pairs": pairs}
+    pairs, pair_count = _near_duplicates(different, corpus, settings.similarity)
+    found: dict[str, Any] = {"rows": rows, "compared": different.height, "pairs": pairs, "pair_count": pair_count}
     most = min(settings.rows, max(MAX_CELLS // len(corpus.labels), 1))
     judged = _learnable(train[_choose(train.height, most)])
     if judged["label"].n_unique() < 2:
@@ -64,11 +64,12 @@ def _choose(count: int, most: int) -> Ints:
     return np.sort(np.random.default_rng(SEED).permutation(count)[:most])
 
 
-def _near_duplicates(different: pl.DataFrame, corpus: ValidatedCorpus, similarity: float) -> list[Pair]:
+def _near_duplicates(different: pl.DataFrame, corpus: ValidatedCorpus, similarity: float) -> tuple[list[Pair], int]:
+    """Return the most similar pairs with different labels, at most MAX_PAIRS, and the number of all pairs."""
     labels = corpus.label_ids(different["label"], corpus.labels)
     found = find_near_duplicates(different[LOOSE].to_list(), labels, corpus.language, similarity=similarity)
     first, second = (different[places[:MAX_PAIRS]].to_dicts() for places in (found.first, found.second))
-    return [
+    pairs = [
         Pair(
             row=one["row"],
             label=one["label"],
@@ -80,6 +81,7 @@ def _near_duplicates(different: pl.DataFrame, corpus: ValidatedCorpus, similarit
         )
         for one, other, cosine in zip(first, second, found.similarity.tolist(), strict=False)
     ]
+    return pairs, len(found.first)
 
 
 def _learnable(train: pl.DataFrame) -> pl.DataFrame:

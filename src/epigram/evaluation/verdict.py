@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from epigram.evaluation.choose_system import Decision
 from epigram.evaluation.formats import SCORE_NAMES, abbreviate, join_names, level, percent
 from epigram.evaluation.results import Interval, Metrics
 from epigram.evaluation.settings import Preference
@@ -14,26 +15,26 @@ MAX_NAMED = 6  # maximum number of ties that the verdict lists by name
 
 def describe(
     rows: Sequence[Row],
-    place: int,
+    decision: Decision,
     seed: int,
     best: Metrics,
     prefer: Preference,
     optimism: float,
     nested: Interval | None = None,
 ) -> str:
-    """Return the verdict; `rows` begin with the best system, `best`, and the one at `place` is chosen as `prefer` says.
+    """Return the verdict; `rows` begin with the best system, `best`, and `decision` chooses one as `prefer` says.
 
     `nested` is the score of the choice in a nested cross-validation, if there is no test set.
     """
     score = SCORE_NAMES[best.score]
-    chosen = rows[place]
-    choice = _best(chosen, seed, score) if place == 0 else _tied(chosen, rows[0], seed, score, prefer)
+    chosen = rows[decision.place]
+    choice = _best(chosen, seed, score) if decision.place == 0 else _tied(chosen, rows[0], seed, score, prefer)
     where = "on the test set" if nested is None else "in a nested cross-validation"
     reached = (
         f"and reaches {percent(chosen.test_score)}% {where} "
         f"({level(best.confidence)} interval {percent(chosen.test_low)} to {percent(chosen.test_high)})."
     )
-    found = choice, reached, _others(rows, place), _optimism(rows, optimism), _nested(rows, best, nested)
+    found = choice, reached, _others(rows, decision), _optimism(rows, optimism), _nested(rows, best, nested)
     return " ".join(part for part in found if part)
 
 
@@ -56,20 +57,22 @@ def _tied(chosen: Row, best: Row, seed: int, score: str, prefer: Preference) -> 
     )
 
 
-def _others(rows: Sequence[Row], place: int) -> str:
-    """Return what is said about the systems that are tied with the chosen one."""
-    chosen, tied = rows[place], [row for row in rows if row.outcome == "tie"]
-    if len(rows) == 1 or (place and len(tied) == 1):  # the only tie is the best, which is named
-        return ""
+def _others(rows: Sequence[Row], decision: Decision) -> str:
+    """Return what is said about the other systems that are tied with the best and can be chosen."""
+    chosen, tied = rows[decision.place], [rows[n] for n in decision.possible if n != decision.place]
     if not tied:
-        return "It is significantly better than every other system on the development set."
-    few = len(tied) <= MAX_NAMED
-    names = join_names([row.system for row in tied]) if few else f"{len(tied)} of the {len(rows) - 1} others"
-    tie = f"{names} {'is' if len(tied) == 1 else 'are'} tied with it"
+        ahead = len(rows) > 1 and all(row.outcome != "tie" for row in rows)
+        return "It is significantly better than every other system on the development set." if ahead else ""
+    best, of, than = "it", "", ""
+    if decision.place:  # the ties are with the best, which is not the chosen one
+        best, of, than = f"{rows[0].system} as well", f" of {chosen.system}", f" than {chosen.system}"
+    few, others = len(tied) <= MAX_NAMED, len(rows) - len({0, decision.place})
+    names = join_names([row.system for row in tied]) if few else f"{len(tied)} of the {others} others"
+    tie = f"{names} {'is' if len(tied) == 1 else 'are'} tied with {best}"
     cheapest = min(tied, key=lambda row: (row.flops, row.parameters_pruned))
     if cheapest.flops >= chosen.flops:
-        return f"{tie}, but not cheaper."
-    cost = f"{abbreviate(cheapest.flops)} FLOPs per text instead of {abbreviate(chosen.flops)}"
+        return f"{tie}, but not cheaper{than}."
+    cost = f"{abbreviate(cheapest.flops)} FLOPs per text instead of {abbreviate(chosen.flops)}{of}"
     return f"{tie} and needs {cost}." if len(tied) == 1 else f"{tie}; {cheapest.system} is the cheapest, with {cost}."
 
 

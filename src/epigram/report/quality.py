@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from epigram.evaluation.data_quality import DataQuality
+from epigram.evaluation.data_quality import NEAR_DUPLICATES, DataQuality
 from epigram.evaluation.formats import percent
 from epigram.evaluation.learning_curve import LearningCurve
 from epigram.report import charts
@@ -36,7 +36,9 @@ def describe_quality(quality: DataQuality) -> str:
     if quality.reason and not quality.compared:
         return quality.reason
     counts = f"{len(quality.suspects):,} suspected labels in {quality.judged:,} rows"
-    near = f"{len(quality.pairs):,} pairs of near duplicates with different labels"
+    near = f"{quality.pair_count:,} pairs of near duplicates with different labels"
+    if quality.pair_count > len(quality.pairs):
+        near += f" ({NEAR_DUPLICATES} has the first {len(quality.pairs):,})"
     return "; ".join([counts, near, *([outlook(quality.curve)] if quality.curve else [])])
 
 

@@ -73,7 +73,8 @@ def test_what_cannot_be_added_leaves_nothing_behind() -> None:
         add_source(Path("r.csv"), name="r", text="review", label="part", split="stars")
     with pytest.raises(ParameterError, match=r"'id', .* 50 different values in 50 rows"):
         add_source(Path("ids.csv"), name="r", text="text", label="id")
-    for name, said in (("../r", "lower-case letters"), ("r" * 101, "at most 100 characters")):
+    refused = {"../r": "lower-case letters", "r" * 101: "at most 100 characters", "r_live": "not end with _live"}
+    for name, said in refused.items():
         with pytest.raises(ParameterError, match=said):
             add_source(Path("r.csv"), name=name, text="review", label="stars")
     with pytest.raises(ParameterError, match=r"r\.txt has an unsupported file type; expected \.csv"):

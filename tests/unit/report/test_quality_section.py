@@ -43,6 +43,7 @@ def quality(count: int) -> DataQuality:
         compared=1_900,
         suspects=[suspect(row) for row in range(count)],
         pairs=[pair(row) for row in range(count)],
+        pair_count=count,
         curve=CURVE,
     )
 
@@ -94,3 +95,14 @@ def test_the_log_counts_what_was_found() -> None:
         "3 suspected labels in 1,000 rows; 3 pairs of near duplicates with different labels"
     )
     assert describe_quality(DataQuality(rows=5, reason="No labels.")) == "No labels."
+
+
+def test_pairs_that_are_left_out_are_counted() -> None:
+    more = replace(quality(25), pair_count=1_234)
+    html = render_quality(more, "en")
+    assert "1,234 pairs among 1,900 texts; the first 20 are shown" in html
+    assert "<code>near_duplicates.csv</code> has the first 25." in html
+    assert "<code>near_duplicates.csv</code> has all." in render_quality(quality(25), "en")
+    assert "; 1,234 pairs of near duplicates with different labels (near_duplicates.csv has the first 25); " in (
+        describe_quality(more)
+    )

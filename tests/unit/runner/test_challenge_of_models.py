@@ -14,11 +14,14 @@ import pytest
 
 from epigram.core.config_types import validate_as
 from epigram.core.files import write_json
+from epigram.evaluation.results import Task, write_files
 from epigram.evaluation.settings import EvaluateSettings
+from epigram.monitoring.challenge import Decision
 from epigram.runner.retraining import challenge
 from epigram.runner.retraining.champion import Hashes
 from epigram.runner.retraining.settings import RetrainSettings
 from epigram.text.validated_corpus import ValidatedCorpus
+from tests.support.evaluation_samples import system
 
 LABELS = ["bad", "good"]
 
@@ -48,25 +51,50 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(("new", "old", "promoted"), [("chosen", "model", True), ("model", "chosen", False)])
-def test_the_model_that_is_right_on_dev_wins(
-    place: Path, monkeypatch: pytest.MonkeyPatch, new: str, old: str, promoted: bool
-) -> None:
+def decided(place: Path, monkeypatch: pytest.MonkeyPatch, system: str) -> Decision:
+    """Compare the model `chosen`, of `system`, with the champion, the model `model`."""
+
     def entry(model: str) -> Any:
         return SimpleNamespace(system=model, hashes=SimpleNamespace(model=model))
 
-    answers = challenge._predict
-    folders = {"chosen": place / new, "model": place / old}
-    monkeypatch.setattr(challenge, "_predict", lambda model, *rest: answers(folders[model.name], *rest))
     monkeypatch.setattr(challenge, "_new_entry", lambda *_: entry("new"))
     for name, value in (("current", entry("old")), ("rolled_back", None), ("restore", place)):
         monkeypatch.setattr(challenge.champion, name, lambda *_, value=value: value)
     stages: Any = SimpleNamespace(find=lambda name: place / name)
     settings: Any = SimpleNamespace(retrain=RetrainSettings())
-    run: Any = None
-    found = challenge.challenge(place, place, stages, run, settings)
-    assert found.decision.promoted is promoted
-    assert found.decision.reason.startswith("better: " if promoted else "worse: ")
+    run: Any = SimpleNamespace(comparison={"chosen_system": system, "chosen_seed": 1})
+    return challenge.challenge(place, place, stages, run, settings).decision
+
+
+@pytest.mark.parametrize(("new", "old", "promoted"), [("chosen", "model", True), ("model", "chosen", False)])
+def test_the_model_that_is_right_on_dev_wins(
+    place: Path, monkeypatch: pytest.MonkeyPatch, new: str, old: str, promoted: bool
+) -> None:
+    answers = challenge._predict
+    folders = {"chosen": place / new, "model": place / old}
+    monkeypatch.setattr(challenge, "_predict", lambda model, *rest: answers(folders[model.name], *rest))
+    found = decided(place, monkeypatch, "mlp")
+    assert found.promoted is promoted
+    assert found.reason.startswith("better: " if promoted else "worse: ")
+
+
+def test_an_ensemble_is_judged_by_its_cross_fitted_predictions(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its model, fitted on dev, is right on all 40 texts; of the cross-fitted predictions of seed 1, 10 are right."""
+    rows = [(f"{LABELS[n % 2]} {n}", LABELS[n % 2]) for n in range(40)]
+    pl.DataFrame(rows, schema=["text", "label"], orient="row").write_parquet(place / "dev.parquet")
+    write_files(place, system("ensemble", [set(), set(range(30))], [set(), set()], labels=LABELS, rows=40))
+    assert "new 25.0%, champion old 0.0%, 40 development texts" in decided(place, monkeypatch, "ensemble").reason
+    assert "new 100.0%, champion old 0.0%, 40 development texts" in decided(place, monkeypatch, "mlp").reason
+
+
+@pytest.mark.parametrize(("task", "classes"), [("single", 30), ("multi", 3)])
+def test_the_score_of_stored_predictions_is_that_of_the_report(place: Path, task: Task, classes: int) -> None:
+    wrong = [{1}, {2, 3}, {4, 5, 6}]
+    evaluation = system("ensemble", wrong, wrong, labels=[f"l{n}" for n in range(classes)], rows=40, task=task)
+    write_files(place, evaluation)
+    for seed in evaluation.metrics.seeds:
+        found = challenge.read_predictions(place, seed.seed)
+        assert found.row_scores().scores().tolist() == pytest.approx([seed.dev_score])
 
 
 def test_the_champion_s_entry_has_the_hashes_of_its_manifest(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from epigram.data.reading.csv_quoting import read_with_quote_fallback
 from epigram.data.reading.decoding import guess_encoding
 from epigram.data.reading.splitting import SPLIT_BY_NAME
 from epigram.data.sources.replace import HEAD, known_checksums, with_own_keys
-from epigram.data.sources.source import CONTROL_CHARACTER, SOURCES
+from epigram.data.sources.source import CONTROL_CHARACTER, GROWING_SUFFIX, SOURCES
 
 LOCAL_FOLDER = Path("data/local")
 READER_BY_SUFFIX: dict[str, dict[str, Any]] = {
@@ -49,13 +49,17 @@ def add_source(
     `language` is None, it is guessed. Encodings other than UTF-8 are detected, and also whether quotation marks are
     plain characters. The description records all of these. With `replace`, a source of this name that this function
     has written is replaced, and keeps the keys that the user has added. Raises ParameterError for an invalid or
-    existing name or an unsuitable file type or label column, InputMissingError for a missing file, DataError for a file
-    that cannot be read.
+    existing name, one that ends like those of growing data sets, or an unsuitable file type or label column,
+    InputMissingError for a missing file, DataError for a file that cannot be read.
     """
     description = root / SOURCES / f"{name}.yaml"
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
         raise ParameterError(f"--name is {name!r}; expected lower-case letters, digits, - and _")
     check_name("--name", name)
+    if name.endswith(GROWING_SUFFIX):
+        raise ParameterError(
+            f"--name is {name!r}; choose a name that does not end with {GROWING_SUFFIX}, as those of epigram retrain do"
+        )
     known = known_checksums(description, replace=replace)
     if not file.is_file():
         raise InputMissingError(f"{file} is {'a folder; expected a file' if file.is_dir() else 'missing'}")

@@ -36,6 +36,7 @@ ROLES = ("text", "label", "labels", "split", "file", "line", "tokens", "token_la
 RESERVED_COLUMNS = {*ROLES, "spans", "row", "in_train"}  # also temporary columns and those that validation adds
 WATCHED_FOLDERS = (Path("data/local"), Path("data/pocket"))  # folders in which the pipeline detects changed files
 MAX_PATH_BYTES = 200  # bytes of a file's path below data/raw
+GROWING_SUFFIX = "_live"  # of the name of the growing data set that a retraining creates
 CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 Split = Literal["train", "dev", "test"]

@@ -41,7 +41,7 @@ def challenge(root: Path, workspace: Path, stages: Graph, run: Run, settings: Se
 
     validated, chosen = _find_output(stages, CORPUS).parent, _find_output(stages, SUMMARY).with_name(CHOSEN)
     corpus = read_corpus(validated)
-    new, latest = _predict(chosen, corpus), champion.current(root)
+    new, latest = _predict_challenger(stages, run, chosen, corpus), champion.current(root)
     entry = _new_entry(workspace, run, chosen, validated, new, settings)
     if latest is None:
         return Challenge(Decision(promoted=True, reason="first champion"), entry)
@@ -108,6 +108,38 @@ def read_corpus(validated: Path) -> ValidatedCorpus:
     from epigram.text.validated_corpus import ValidatedCorpus
 
     return ValidatedCorpus.read(validated)
+
+
+def _predict_challenger(stages: Graph, run: Run, chosen: Path, corpus: ValidatedCorpus) -> SplitPredictions:
+    """Return the predictions of the new model for the dev texts; those of an ensemble are cross-fitted.
+
+    Its weights were fitted on the dev texts, so its model scores too well on them. Its evaluation has the labels and
+    the dev rows of `corpus`, in the same order.
+    """
+    from epigram.evaluation.ensemble_record import ENSEMBLE, RECORD
+
+    if run.comparison["chosen_system"] != ENSEMBLE:
+        return _predict(chosen, corpus)
+    return read_predictions(_find_output(stages, RECORD).parent, run.comparison["chosen_seed"])
+
+
+def read_predictions(evaluated: Path, seed: int) -> SplitPredictions:
+    """Return the predictions of a seed for the dev texts from the evaluation in the folder `evaluated`.
+
+    Raises InputMissingError or DataError, which name the file.
+    """
+    import numpy as np
+
+    from epigram.evaluation.decisions import predict_labels
+    from epigram.evaluation.label_probabilities import of_seed
+    from epigram.evaluation.results import read_evaluation
+    from epigram.evaluation.stored_probabilities import probabilities_of
+
+    evaluation = read_evaluation(evaluated)
+    metrics, gold = evaluation.metrics, evaluation.predictions.dev_labels.astype(np.int64)
+    number = [each.seed for each in metrics.seeds].index(seed)
+    probabilities = of_seed(probabilities_of(evaluation, "dev"), number)
+    return predict_labels(metrics.task, gold, probabilities, np.array([metrics.seeds[number].thresholds]))
 
 
 def _predict(model: Path, corpus: ValidatedCorpus) -> SplitPredictions:

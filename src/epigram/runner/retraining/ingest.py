@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from epigram.core.config_types import check_name, shown
 from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import atomic_file, write_text
+from epigram.data.sources.source import GROWING_SUFFIX, Source, load_source
 from epigram.data.validation.settings import ValidateSettings
 from epigram.runner.retraining import inbox
 from epigram.runner.retraining.settings import RetrainSettings
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from epigram.data.incoming_rows import NewRows
-    from epigram.data.sources.source import Source
     from epigram.data.validation.validate import Validated
 
-SUFFIX = "_live"  # of the growing data set's name
 QUERY_FILE = "rows.parquet"  # the result of the database query
 
 
@@ -59,7 +58,7 @@ def ingest_rows(root: Path, dataset: str, settings: Settings) -> Ingestion:
     Links, files without rows and files that change during ingestion stay in the inbox; the other files are ingested.
     Raises DataError with all violations, and changes nothing, if a file cannot be read or a row breaks a rule.
     """
-    name, base = grown_name(dataset), dataset.removesuffix(SUFFIX)
+    name, base = grown_name(dataset), dataset.removesuffix(GROWING_SUFFIX)
     rows, description_file = root / "data" / "local" / f"{name}.parquet", root / "data" / "sources" / f"{name}.yaml"
     folder = inbox.inbox_folder(root, settings.retrain.incoming)
     _create_dataset(root, base, rows, description_file, settings)
@@ -80,15 +79,13 @@ def _changed_message(file: Path) -> str:
 def grown_name(dataset: str) -> str:
     """Return the name of the growing data set of `dataset`. Raises ParameterError if `dataset` is no valid name."""
     check_name("dataset", dataset)
-    return f"{dataset.removesuffix(SUFFIX)}{SUFFIX}"
+    return f"{dataset.removesuffix(GROWING_SUFFIX)}{GROWING_SUFFIX}"
 
 
 def row_source(root: Path, name: str) -> Source:
     """Return the source of new rows for the data set `name`: the base's columns, and all labels known so far."""
-    from epigram.data.sources.source import load_source
-
     folder = root / "data" / "sources"
-    return replace(load_source(name.removesuffix(SUFFIX), folder), labels=load_source(name, folder).labels)
+    return replace(load_source(name.removesuffix(GROWING_SUFFIX), folder), labels=load_source(name, folder).labels)
 
 
 def query_database(root: Path, settings: RetrainSettings, scratch: Path) -> list[Path]:
@@ -117,7 +114,6 @@ def _create_dataset(root: Path, base: str, rows: Path, description_file: Path, s
     if description_file.exists():
         return
     from epigram.data.growing_dataset import base_rows, describe
-    from epigram.data.sources.source import load_source
 
     source = load_source(base, root / "data" / "sources")
     if source.task not in {"single", "multi"}:
