@@ -54,6 +54,13 @@ def test_dvc_alone_finds_the_planned_run_up_to_date(searched: Path) -> None:
     assert {name: params[name] for name in plan} == plan
 
 
+def test_the_same_search_again_continues_its_plan(searched: Path) -> None:
+    said = run(searched, "epigram.cli", "run", "--budget", "10m", "--quality", "fast", "--name", "repeated")
+    assert "the plan is that of the last search" in said and "trial of" not in said
+    assert "\n0 of " in f"\n{said}"
+    assert (searched / "runs/repeated/plan.yaml").read_text() == (searched / "runs/found/plan.yaml").read_text()
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

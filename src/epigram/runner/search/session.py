@@ -26,6 +26,7 @@ from epigram.runner.search.choose import propose
 from epigram.runner.search.costs import Costs, shortage
 from epigram.runner.search.goal import Goal, Stopwatch
 from epigram.runner.search.halving import Answer, Ask, Failed
+from epigram.runner.search.kept_plan import FILE, keep, read_kept, search_key
 from epigram.runner.search.plan import Plan
 from epigram.runner.search.trials import Trials
 from epigram.runner.workspace.request import Request
@@ -51,17 +52,24 @@ class SearchSession:
     def search(self, measure: Callable[[SearchSession, Ask], Answer]) -> Plan:
         """Return the plan, after the stages have finished; `measure` runs a trial.
 
-        Raises RunFailedError if a stage has failed.
+        The same search as the last one has its plan. Raises RunFailedError if a stage has failed.
         """
         if self.run.failure is not None:
             raise RunFailedError(self.run.result())
-        proposals = propose(self._facts(), self.goal, self.watch, self._costs(), self.run.workspace.dataset)
+        facts, workspace = self._facts(), self.run.workspace
+        key = search_key(self.goal, facts, [workspace.dataset, *self._fingerprints(facts)])
+        if (kept := read_kept(workspace.path, key)) is not None:
+            file = workspace.path / FILE
+            echo(f"note: the plan is that of the last search with this data and budget: {file}", file=sys.stderr)
+            return kept
+        proposals = propose(facts, self.goal, self.watch, self._costs(), workspace.dataset)
         try:
             ask = next(proposals)
             while True:
                 ask = proposals.send(measure(self, ask))
         except StopIteration as ended:
             plan: Plan = ended.value
+            keep(workspace.path, key, plan)
             return plan
 
     def planned(self, plan: Plan) -> Request:
@@ -129,6 +137,11 @@ class SearchSession:
         lengths = view.split(SPLITS[0]).ids.lengths + len(view.prefix_ids) + len(view.suffix_ids)
         maxima = [longest, *(length for length in candidates.SHORTER if length < longest)]
         return {most: float(np.minimum(lengths, most).mean()) for most in maxima}
+
+    def _fingerprints(self, facts: Facts) -> list[str]:
+        """Return checksums of the code and of the encoded texts."""
+        views = [candidates.TOKENS, *([candidates.ENCODED] if facts.checkpoint else [])]
+        return [self.trials.code, *(self._view(name).fingerprint for name in views)]
 
     def _view(self, name: str) -> View:
         return View.load(self.run.workspace.path / "data" / "encoded" / name)

@@ -1,0 +1,42 @@
+"""The plan of the last search in a workspace, so that the same search, if it is killed in the run, continues it.
+
+Without it, a repeated search would have more time left, because its trials are kept, and plan other trainings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from epigram.core.config_types import validate_as
+from epigram.core.errors import EpigramError
+from epigram.core.files import read_json, write_json
+from epigram.runner.search.candidates import Facts
+from epigram.runner.search.goal import Goal
+from epigram.runner.search.plan import Plan
+
+FILE = Path(".epigram/search-plan.json")
+
+
+def search_key(goal: Goal, facts: Facts, contents: Iterable[str]) -> str:
+    """Return the key of a search: equal for the same goal, data and settings, and for `contents`, such as checksums."""
+    values = json.dumps([asdict(goal), asdict(facts), *contents], sort_keys=True, default=str)
+    return hashlib.sha256(values.encode()).hexdigest()
+
+
+def read_kept(workspace: Path, key: str) -> Plan | None:
+    """Return the kept plan if it is that of the search `key`; a damaged file counts as none."""
+    try:
+        kept: Any = read_json(workspace / FILE)
+        return validate_as(Plan, kept["plan"]) if kept["key"] == key else None
+    except (EpigramError, KeyError, TypeError):
+        return None
+
+
+def keep(workspace: Path, key: str, plan: Plan) -> None:
+    """Keep the plan of the search `key`, atomically, instead of the one before."""
+    write_json(workspace / FILE, {"key": key, "plan": plan.sections})
