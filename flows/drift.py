@@ -14,7 +14,8 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from epigram.cli import program
-from epigram.runner.retraining.drift import LABELS_NEEDED, NO_CHAMPION
+from epigram.runner.retraining import champion
+from epigram.runner.retraining.drift import LABELS_NEEDED, NO_CHAMPION, RETRAINING_RUNS
 from flows.retrain import retrain
 from tasks.drift import drift
 
@@ -30,7 +31,9 @@ def drift_check(root: Path | str = ".", file: Path | str | None = None) -> State
     result = drift(root, Path(file).resolve() if file else None)
     if result is None:
         return Completed(name="Skipped", message=NO_CHAMPION, data=None)
-    if result.drifted and file is None and result.labelled:
+    if result.drifted and file is None and champion.is_locked(root):
+        result = replace(result, outcome=RETRAINING_RUNS)
+    elif result.drifted and file is None and result.labelled:
         retraining: Any = retrain(root, return_state=True).result()
         result = replace(result, outcome=retraining.outcome)
     elif result.drifted:

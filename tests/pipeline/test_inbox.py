@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from epigram.cli.retrain import report
 from epigram.core.errors import DataError
 from epigram.core.files import write_text
 from epigram.data import incoming_rows
-from epigram.runner.retraining import inbox
+from epigram.runner.retraining import drift, inbox
 from epigram.runner.retraining.ingest import Ingestion
 from epigram.runner.retraining.retraining import Retraining
+from epigram.runner.workspace.settings import load
 from tests.support.shop import PARAMS, SOURCE, reviews
 from tests.support.shop_repository import Shop
 from tests.support.steps import APPENDED, disturbed
@@ -101,6 +103,21 @@ def test_a_file_without_rows_is_left_and_others_are_taken(shop: Shop, name: str,
     assert shop.take().skipped == ingestion.skipped
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "columns"),
+    [("new.csv", "review\nfine\n", "review"), ("new.jsonl", '{"review": "fine", "id": 1}\n', "id, review")],
+)
+def test_a_file_without_labels_is_left_and_others_are_taken(shop: Shop, name: str, content: str, columns: str) -> None:
+    """Such a file is allowed in the inbox, because its texts count for drift."""
+    (shop.incoming / name).write_text(content)
+    ingestion = shop.take()
+    assert (ingestion.rows, ingestion.files, waiting(shop)) == (10, ("a.csv", "b.csv"), [name, "taken"])
+    assert ingestion.skipped == (
+        f"{shop.incoming / name} has no column 'stars'; allowed: {columns}; without labels, its texts only count for "
+        "drift",
+    )
+
+
 def test_any_name_is_a_name_and_no_pattern(shop: Shop) -> None:
     names = ["[a].csv", "a*.jsonl", "[b]*?.parquet", "ä (1).csv"]
     for number, name in enumerate(names):
@@ -130,6 +147,27 @@ def test_a_folder_that_is_a_link_is_refused(shop: Shop, tmp_path: Path, name: st
     with pytest.raises(DataError, match=f"{name} is a link; remove it"):
         shop.take()
     assert waiting(shop) == ["a.csv", "b.csv", name] and not any((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_limit_of_the_training_rows_loses_no_row_of_the_base(shop: Shop) -> None:
+    for file in ("sources/shop_live.yaml", "local/shop_live.parquet"):
+        (shop.root / "data" / file).unlink()
+    write_text(shop.root / "params.yaml", f"{PARAMS}validate: {{max_train_rows: 4}}\n")
+    shop.take()
+    assert shop.rows.filter(pl.col("batch") == 0).height == BASE
+
+
+def test_a_new_class_needs_enough_rows_before_any_row_is_added(shop: Shop) -> None:
+    """The stage `validate` needs two training rows of each class; with one, it would fail in every retraining."""
+    description = shop.root / "data" / "sources" / "shop_live.yaml"
+    write_text(description, description.read_text().replace("- good", "- good\n- odd"))
+    (shop.incoming / "c.csv").write_text("review,stars\nno idea,odd\n")
+    message = r"shop_live with the new rows has 1 violation in the corpus: 1 × too few.*\n.*odd: 1 of 2 rows"
+    with pytest.raises(DataError, match=message):
+        shop.take()
+    assert (shop.rows.height, waiting(shop)) == (BASE, ["a.csv", "b.csv", "c.csv"])
+    (shop.incoming / "d.csv").write_text("review,stars\nwho knows,odd\n")
+    assert (shop.take().rows, waiting(shop)) == (12, ["taken"])
 
 
 def test_a_file_that_changes_while_it_is_read_is_left_and_nothing_of_it_is_taken(
@@ -169,6 +207,23 @@ def test_drift_sees_what_a_killed_retraining_has_left(shop: Shop) -> None:
     (shop.incoming / "working").mkdir()
     shutil.move(shop.incoming / "a.csv", shop.incoming / "working")
     assert [file.name for file in inbox.waiting_files(shop.incoming)] == ["a.csv", "b.csv"]
+
+
+def test_drift_skips_a_file_that_a_retraining_moves_after_the_listing(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, listed = load(shop.root / "params.yaml"), inbox.waiting_files(shop.incoming)
+    read_file = incoming_rows.read_file
+
+    def read(file: Path, source: Any) -> pl.DataFrame:
+        (shop.incoming / "b.csv").unlink(missing_ok=True)
+        return read_file(file, source)
+
+    monkeypatch.setattr(inbox, "waiting_files", lambda _: [shop.incoming / "moved.csv", *listed])
+    os.utime(shop.incoming / "a.csv", (1_000, 1_000))
+    assert drift._newest_first(shop.root, settings.retrain) == [shop.incoming / "b.csv", shop.incoming / "a.csv"]
+    monkeypatch.setattr(incoming_rows, "read_file", read)
+    assert drift.new_texts(shop.root, "shop_live", settings, None).texts == texts(shop.incoming / "a.csv")
 
 
 def test_a_retraining_with_files_left_ends_with_65_after_its_work(capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,7 +88,9 @@ def test_a_model_that_learnt_from_noise_is_refused(shop: Shop) -> None:
 def test_without_anything_new_the_champion_stays(shop: Shop) -> None:
     result = shop.retrain()
     assert (result.promoted, result.reason) == (False, "the model is the same as the champion")
-    shop.arrive("later.csv", reviews(4, "slang", seed=1))  # a file can arrive during a run
+    shop.arrive("later.csv", reviews(4, "slang", seed=1))  # rows can arrive during a run
+    (shop.root / "data" / "local" / "database").mkdir()
+    (shop.root / "data" / "local" / "database" / "x.db").touch()
     place = next(path for path in (shop.root / ".epigram" / "workspaces").iterdir() if path.is_dir())
     assert graph.read(place).current == {"everything"}
 
@@ -181,17 +183,35 @@ def killed(*_: Any) -> Any:
     raise KeyboardInterrupt
 
 
-def test_rows_come_from_a_database(fresh: Shop) -> None:
+def insert(shop: Shop, rows: pl.DataFrame) -> None:
+    """Insert rows into the database that params.yaml then names."""
     pytest.importorskip("adbc_driver_sqlite", reason="requires the extra sql")
     import sqlite3
 
-    with sqlite3.connect(fresh.root / "data" / "local" / "x.db") as base:
-        base.execute("create table said (review text, stars text)")
-        base.executemany("insert into said values (?, ?)", reviews(10, "slang", seed=1).rows())
-    query = "{url: 'sqlite:///" + str(fresh.root / "data/local/x.db") + "', query: 'select review, stars from said'}"
-    write_text(fresh.root / "params.yaml", PARAMS.replace("{margin", "{database: " + query + ", margin"))
+    file = shop.root / "data" / "local" / "database" / "x.db"
+    file.parent.mkdir(exist_ok=True)
+    with sqlite3.connect(file) as base:
+        base.execute("create table if not exists said (review text, stars text)")
+        base.executemany("insert into said values (?, ?)", rows.rows())
+    query = "{url: 'sqlite:///" + str(file) + "', query: 'select review, stars from said'}"
+    write_text(shop.root / "params.yaml", PARAMS.replace("{margin", "{database: " + query + ", margin"))
+
+
+def test_rows_come_from_a_database(fresh: Shop) -> None:
+    insert(fresh, reviews(10, "slang", seed=1))
     assert fresh.take().rows == 10
     assert fresh.take().known == 10
+
+
+def test_rows_of_the_database_that_were_added_are_no_new_texts(fresh: Shop) -> None:
+    added, new = reviews(10, "slang", seed=1), reviews(4, "slang", seed=2)
+    insert(fresh, added)
+    fresh.take()
+    insert(fresh, new)
+    fresh.arrive("a.csv", added.head(1))  # the text of a file counts, because a retraining moves the file
+    found = drift.new_texts(fresh.root, "shop_live", load(fresh.root / "params.yaml"), None)
+    assert found.texts == [*added["review"][:1], *new["review"]]
+    assert found.labels == [["bad"], ["bad"], ["good"], ["bad"], ["good"]]
 
 
 def test_texts_like_those_known_are_no_drift(shop: Shop) -> None:

@@ -86,6 +86,16 @@ def test_only_drift_of_labelled_texts_that_wait_starts_a_retraining(
     assert state.data.outcome.startswith("promoted: better" if retrained else "to retrain on such texts")
 
 
+def test_drift_during_a_retraining_starts_no_second_one(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = Measure(name="unknown", index=2.0, chance=0.1, drifted=True)
+    found = Drift(champion=1, texts=9, labelled=9, threshold=0.25, measures=(moved,))
+    monkeypatch.setattr(flows.drift, "drift", lambda *_: found)
+    monkeypatch.setattr(flows.drift, "retrain", lambda *_, **__: pytest.fail("a second retraining"))
+    with champion.lock(root):
+        state = flows.drift.drift_check.fn(root)
+    assert state.is_completed() and state.data.outcome.startswith("a retraining is running")
+
+
 def test_a_stage_that_is_up_to_date_is_made_again(done: Toy) -> None:
     done.tell({"gather": {"files": {"new.txt": "other"}}})
     assert force_rerun.rerun(done.root, "gather", LOG)

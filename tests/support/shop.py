@@ -84,7 +84,7 @@ FILES = {
     "stages.txt": STAGES,
     "data/sources/shop.yaml": SOURCE,
     "data/local/.gitkeep": "",
-    ".dvcignore": "/data/local/incoming\n",
+    ".dvcignore": "/data/local/incoming\n/data/local/database\n",
     ".gitignore": "runs\n.epigram\n__pycache__\n/data/*\n!/data/sources/\n!/data/local/\n/data/local/*\n!*/.gitkeep\n",
 }
 WORDS = {

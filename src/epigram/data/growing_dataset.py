@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import polars.selectors as cs
 
+from epigram.core.errors import DataError
 from epigram.data.readers import labels_tokens
+from epigram.data.validation import violations
+from epigram.data.validation.cross_row_rules import apply_rules
+from epigram.data.validation.row_batches import Rows
+from epigram.data.validation.row_scan import scan_rows
+from epigram.data.validation.settings import Action, ValidateSettings
 from epigram.data.validation.text_matching import label_column, loose_text
 from epigram.text.validated_corpus import SPLITS
 
@@ -60,13 +66,31 @@ def append_rows(current: pl.DataFrame, new: pl.DataFrame, share: float) -> pl.Da
     Texts are compared without case, width, punctuation and whitespace. Of all rows of a label that were added to the
     base so far, the fraction `share` is in dev, whatever the size of the batches.
     """
-    key = loose_text()
-    known = current.select(key).to_series()
-    added = new.filter(key.is_first_distinct() & ~key.is_in(known.implode()))
+    added = drop_known(current, new).filter(loose_text().is_first_distinct())
     added = added.select("text", label_column(new.columns)).with_columns(
         split=_assign_splits(current, added, share), batch=pl.lit(current["batch"].max()).cast(pl.Int32) + 1
     )
     return pl.concat([current, added], how="diagonal_relaxed")
+
+
+def check_rows(frame: pl.DataFrame, name: str, source: Source, settings: ValidateSettings) -> None:
+    """Raise DataError if the stage `validate` would reject the growing data set `name` with the rows of `frame`.
+
+    The rules of single rows have been checked before. New here are those of classes: each needs enough training rows.
+    """
+    located = frame.with_columns(file=pl.lit(f"{name}.parquet"), line=pl.int_range(1, pl.len() + 1))
+    scan = scan_rows(Rows(located.lazy()), source.task, source.labels)
+    actions: dict[str, Action] = {rule: getattr(settings, key) for rule, key in violations.SETTINGS.items()}
+    try:
+        apply_rules(scan, source.labels, settings.min_per_class, actions)
+    except DataError as error:
+        raise DataError(f"{name} with the new rows has {error}") from None
+
+
+def drop_known(current: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of `new` whose text is not in `current`, compared as in `append_rows`."""
+    known = current.select(loose_text()).to_series()
+    return new.filter(~loose_text().is_in(known.implode()))
 
 
 def _assign_splits(current: pl.DataFrame, added: pl.DataFrame, share: float) -> pl.Series:

@@ -16,6 +16,7 @@ from epigram.core.config_types import shown
 from epigram.core.errors import DataError
 from epigram.core.files import sha256
 from epigram.data.readers import KINDS
+from epigram.data.reading.columns import MissingColumnError
 from epigram.data.reading.corpus import read_corpus
 from epigram.data.reading.csv_quoting import read_with_quote_fallback
 from epigram.data.reading.decoding import guess_encoding, read_lines
@@ -48,7 +49,7 @@ class NewRows:
 
 
 def read_rows(files: Sequence[Path], source: Source, settings: ValidateSettings) -> NewRows:
-    """Return the rows of `files`, without those that `settings` says to drop. Files without rows are skipped.
+    """Return the rows of `files`, without those that `settings` says to drop. Files without rows or labels are skipped.
 
     Raises DataError for all unreadable files at once, or else for all rows that violate a rule.
     """
@@ -70,7 +71,10 @@ def read_rows(files: Sequence[Path], source: Source, settings: ValidateSettings)
 
 
 def _read_unchanged(file: Path, source: Source) -> tuple[str, pl.DataFrame]:
-    """Return the SHA-256 and the rows; raise FileLeftError if there are no rows or the file changes meanwhile."""
+    """Return the SHA-256 and the rows.
+
+    Raises SkippedFileError if there are no rows or no labels, or if the file changes meanwhile.
+    """
     before, name = sha256(file), file.parent / shown(file.name)
     try:
         result: pl.DataFrame | DataError = read_file(file, source) if file.stat().st_size else pl.DataFrame()
@@ -78,6 +82,8 @@ def _read_unchanged(file: Path, source: Source) -> tuple[str, pl.DataFrame]:
         result = error
     if sha256(file) != before:
         raise SkippedFileError(f"{name} changed while it was read; the next retraining reads it again")
+    if isinstance(result, MissingColumnError) and result.column == _reader_options(file, source).get("label", "label"):
+        raise SkippedFileError(f"{str(result).splitlines()[0]}; without labels, its texts only count for drift")
     if isinstance(result, DataError):
         raise result
     if result.is_empty():

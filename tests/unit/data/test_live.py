@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from epigram.core.errors import DataError
-from epigram.data.growing_dataset import append_rows
+from epigram.data.growing_dataset import append_rows, check_rows
 from epigram.data.incoming_rows import read_file, read_rows, read_texts
 from epigram.data.sources.source import File, Source
 from epigram.data.validation.settings import ValidateSettings
@@ -92,6 +93,15 @@ def test_equal_texts_that_arrive_together_are_added_once() -> None:
     new = pl.DataFrame({"text": ["fine", "Old!", "Fine!", "awful"], "label": ["a", "a", "b", "b"]})
     added = append_rows(live, new, 0.0).filter(pl.col("batch") == 1)
     assert added.select("text", "label").rows() == [("fine", "a"), ("awful", "b")]
+
+
+@pytest.mark.parametrize(("split", "refused"), [("dev", True), ("train", False)])
+def test_a_label_of_which_only_dev_has_a_row_is_refused(split: str, refused: bool) -> None:
+    rows = {"text": ["x", "y", "z"], "labels": [["a"], ["b"], ["a", "new"]], "split": ["train", "train", split]}
+    found = source(task="multi", labels=["a", "b", "new"])
+    expected = pytest.raises(DataError, match=r"^x_live with .* label missing from train") if refused else nullcontext()
+    with expected:
+        check_rows(pl.DataFrame(rows), "x_live", found, ValidateSettings())
 
 
 @pytest.mark.parametrize("labels", [[], ["a"]])

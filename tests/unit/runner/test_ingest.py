@@ -11,7 +11,7 @@ import pytest
 
 from epigram.core.errors import DataError, ParameterError
 from epigram.runner.retraining import drift, inbox, ingest
-from epigram.runner.retraining.settings import RetrainSettings
+from epigram.runner.retraining.settings import Query, RetrainSettings
 
 SOURCE = """\
 name: {name}
@@ -71,7 +71,7 @@ def test_drift_is_measured_on_the_newest_file_first(tmp_path: Path, incoming: Pa
     for age, name in enumerate(("b.txt", "c.txt", "a.txt")):
         (incoming / name).touch()
         os.utime(incoming / name, (1_000 - age, 1_000 - age))
-    files = drift._newest_first(tmp_path, RetrainSettings(), tmp_path)
+    files = drift._newest_first(tmp_path, RetrainSettings())
     assert [file.name for file in files] == ["b.txt", "c.txt", "a.txt"]
 
 
@@ -101,8 +101,13 @@ def test_a_file_in_the_place_of_a_folder_is_said_and_no_other_moves(incoming: Pa
     assert len(list(incoming.iterdir())) == 2
 
 
-@pytest.mark.parametrize("named", ["data/local/incoming", "data/local/a/b", "../elsewhere", "/srv/incoming"])
+@pytest.mark.parametrize(
+    "named",
+    ["data/local/incoming", "data/local/incoming/a", "data/local/a/b", "data/local/x.1", "../elsewhere", "/srv"],
+)
 def test_new_rows_arrive_in_a_folder_of_their_own(tmp_path: Path, named: str) -> None:
+    (tmp_path / "repo").mkdir()
+    (tmp_path / "repo" / ".dvcignore").write_text("# new rows\n\n/data/local/a/\n/data/local/x*\n")
     assert inbox.inbox_folder(tmp_path / "repo", named) == Path(os.path.normpath(tmp_path / "repo" / named))
 
 
@@ -115,6 +120,29 @@ def test_a_folder_with_files_of_the_project_is_not_one_in_which_rows_arrive(tmp_
         ParameterError, match=r"^params\.yaml: retrain\.incoming is '.*'; expected a folder below data/local"
     ):
         inbox.inbox_folder(tmp_path / "repo", named)
+
+
+@pytest.mark.parametrize("ignored", [None, "", "/data/local/in\n", "/data/local/incoming\n/data/pocket\n"])
+def test_a_folder_whose_files_are_inputs_of_the_pipeline_is_no_inbox(tmp_path: Path, ignored: str | None) -> None:
+    """DVC would see each new file there as a change during the retraining, whose result would be lost."""
+    if ignored is not None:
+        (tmp_path / ".dvcignore").write_text(ignored)
+    with pytest.raises(ParameterError, match=r"retrain\.incoming is in .* the line /data/local/in2 to \.dvcignore, or"):
+        inbox.inbox_folder(tmp_path, "data/local/in2/new")
+
+
+@pytest.mark.parametrize("path", ["data/local/x.db", "{root}/data/local/x.db"])
+def test_a_database_that_is_an_input_of_the_pipeline_is_refused(tmp_path: Path, path: str) -> None:
+    (tmp_path / "data" / "local").mkdir(parents=True)
+    (tmp_path / "data" / "local" / "x.db").touch()
+    url = f"sqlite:///{path.format(root=tmp_path)}"
+    settings = RetrainSettings(database=Query(url=url, query="SELECT text FROM said"))
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        pytest.raises(ParameterError, match=r"retrain\.database\.url is in .* the line /data/local/x\.db\* to"),
+    ):
+        patch.chdir(tmp_path)
+        ingest.query_database(tmp_path, settings, tmp_path)
 
 
 def test_a_reference_without_its_histograms_is_said(tmp_path: Path) -> None:

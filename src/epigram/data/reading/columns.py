@@ -14,6 +14,14 @@ from epigram.core.errors import DataError
 from epigram.data.readers import Reader
 
 
+class MissingColumnError(DataError):
+    """Error for a table that lacks the column `column`."""
+
+    def __init__(self, message: str, column: str) -> None:
+        super().__init__(message)
+        self.column = column
+
+
 @dataclass(frozen=True, kw_only=True)
 class Columns(Reader):
     """Base class of readers for tables: the column of each role, or None if there is no such column."""
@@ -68,9 +76,10 @@ def _column(name: str) -> pl.Expr:
 def _check_columns(required: Sequence[str], available: Sequence[str], path: Path) -> None:
     for name in required:
         if name not in available:
-            raise DataError(
+            raise MissingColumnError(
                 f"{path} has no column {name!r}; {nearest(name, list(available))}\n"
-                f"columns: {', '.join(map(repr, available)) or 'none'}"
+                f"columns: {', '.join(map(repr, available)) or 'none'}",
+                name,
             )
         if f"{name}_duplicated_0" in available:
             raise DataError(f"{path} has two columns named {name!r}; rename one of them")

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing_extensions import TypedDict
 
 from epigram.core.config_types import Count, InnerPath, Name, Positive, parse_json, shown, validate_as
-from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.core.errors import DataError, InputMissingError, ParameterError, TryAgainError
 from epigram.core.files import atomic_folder, is_inside, read_json, remove_leftovers, sha256, write_text
 from epigram.models.manifest import MEMBERS
 from epigram.runner.prefect.publish import check_is_link, set_link
@@ -94,6 +94,15 @@ def lock(root: Path) -> Iterator[None]:
     """Hold the champion's lock. Raises TryAgainError if another process holds it."""
     with lock_folder(root / ".epigram" / "champion.lock", root / "runs" / "champion"):
         yield
+
+
+def is_locked(root: Path) -> bool:
+    """Return whether another process holds the champion's lock, as a running retraining does."""
+    try:
+        with lock(root):
+            return False
+    except TryAgainError:
+        return True
 
 
 def current(root: Path) -> Champion | None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from epigram.core.config_types import validate_as
-from epigram.core.errors import DataError
+from epigram.core.errors import DataError, EpigramError
 from epigram.core.files import read_json, write_json
 from epigram.core.ragged import lengths_of
 from epigram.runner.dvc.graph import Graph
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from epigram.report.table import Line
 
 LABELS_NEEDED = "to retrain on such texts, put labelled ones into the folder retrain.incoming of params.yaml"
+RETRAINING_RUNS = "a retraining is running; the next check decides about the files that it leaves"
 NO_CHAMPION = "there is no champion yet, so drift cannot be measured; run epigram retrain first"
 MAX_TRAINING_TEXTS = 20_000  # maximum number of training texts in the reference
 
@@ -169,36 +172,71 @@ def _table_line(measure: Measure) -> Line:
 def new_texts(root: Path, dataset: str, settings: Settings, file: Path | None) -> NewTexts:
     """Return the newest waiting texts, or those of `file`. Raises DataError if a file cannot be read."""
     source = ingest.row_source(root, dataset)
+    if file:
+        return _newest_texts([_read(file, source)], settings.drift.window)
     with TemporaryDirectory() as scratch:
-        files = [file] if file else _newest_first(root, settings.retrain, Path(scratch))
-        return _read(files, source, settings.drift.window)
+        queried = ingest.query_database(root, settings.retrain, Path(scratch))
+        frames = chain(
+            (_read_waiting(each, source) for each in _newest_first(root, settings.retrain)),
+            (_drop_known(_read(each, source), root, dataset) for each in queried),
+        )
+        return _newest_texts(frames, settings.drift.window)
 
 
-def _newest_first(root: Path, settings: RetrainSettings, scratch: Path) -> list[Path]:
-    waiting = inbox.waiting_files(inbox.inbox_folder(root, settings.incoming))
-    files = sorted(waiting, key=lambda file: file.stat().st_mtime, reverse=True)
-    return [*files, *ingest.query_database(root, settings, scratch)]
+def _newest_first(root: Path, settings: RetrainSettings) -> list[Path]:
+    modified: dict[Path, float] = {}
+    for file in inbox.waiting_files(inbox.inbox_folder(root, settings.incoming)):
+        with suppress(FileNotFoundError):  # a retraining has moved it meanwhile
+            modified[file] = file.stat().st_mtime
+    return sorted(modified, key=modified.__getitem__, reverse=True)
 
 
-def _read(files: Sequence[Path], source: Source, window: int) -> NewTexts:
-    """Return the last texts of each file, at most `window` in total."""
+def _drop_known(queried: pl.DataFrame, root: Path, dataset: str) -> pl.DataFrame:
+    """Drop the rows of a query that a retraining has added: the query returns them each time."""
+    import polars as pl
+
+    from epigram.data.growing_dataset import drop_known
+
+    rows, _ = ingest.dataset_files(root, dataset)
+    return drop_known(pl.read_parquet(rows, columns=["text"]), queried)
+
+
+def _read_waiting(file: Path, source: Source) -> pl.DataFrame:
+    """Return the texts of a file as `_read` does; none if a retraining has moved the file meanwhile."""
+    import polars as pl
+
+    try:
+        return _read(file, source)
+    except (OSError, EpigramError):
+        if file.exists():
+            raise
+        return pl.DataFrame(schema={"text": pl.String})
+
+
+def _read(file: Path, source: Source) -> pl.DataFrame:
+    """Return the texts of a file, and their labels if it has labels."""
+    import polars as pl
+
     from epigram.data.incoming_rows import read_file, read_texts
 
+    if not file.stat().st_size:
+        return pl.DataFrame(schema={"text": pl.String})
+    try:
+        return read_file(file, source)
+    except DataError:  # without labels, or broken: then read_texts raises an error
+        return pl.DataFrame({"text": read_texts(file, source)}, schema={"text": pl.String})
+
+
+def _newest_texts(frames: Iterable[pl.DataFrame], window: int) -> NewTexts:
+    """Return the last texts of each frame, at most `window` in total."""
     texts: list[str] = []
     labels: list[list[str]] = []
-    for file in files:
-        remaining = window - len(texts)
-        if remaining <= 0:
+    for frame in frames:
+        newest = frame.tail(window - len(texts))
+        texts += newest["text"].to_list()
+        labels += _label_lists(newest)
+        if len(texts) == window:
             break
-        if not file.stat().st_size:
-            continue
-        try:
-            frame = read_file(file, source).tail(remaining)
-        except DataError:  # without labels, or broken: then read_texts raises an error
-            texts += read_texts(file, source)[-remaining:]
-        else:
-            texts += frame["text"].to_list()
-            labels += _label_lists(frame)
     return NewTexts(texts, labels)
 
 
@@ -217,6 +255,8 @@ def _predictions(predictor: Any, texts: list[str]) -> dict[str, Any]:
 
 def _label_lists(frame: pl.DataFrame) -> list[list[str]]:
     """Return the label list of each row that has labels."""
+    if frame.columns == ["text"]:
+        return []
     multi_label = "labels" in frame.columns
     rows = frame["labels"].to_list() if multi_label else [[label] for label in frame["label"].to_list()]
     labels = ([label for label in row or [] if label] for row in rows)

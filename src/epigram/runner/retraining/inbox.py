@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from itertools import chain, count
 from pathlib import Path
 
@@ -28,7 +29,7 @@ MAX_NAME_BYTES = 255  # maximum length of a file name in bytes
 def inbox_folder(root: Path, incoming: str) -> Path:
     """Return the inbox folder, `retrain.incoming` of params.yaml. Files in this folder are moved.
 
-    Raises ParameterError if the folder can contain files that the project itself needs.
+    Raises ParameterError if the folder can contain files that the project itself needs, or if DVC does not ignore it.
     """
     inbox, local = (Path(os.path.normpath(each)) for each in (root / incoming, root / "data" / "local"))
     if inbox == local or root.is_relative_to(inbox) or (inbox.is_relative_to(root) and local not in inbox.parents):
@@ -36,7 +37,25 @@ def inbox_folder(root: Path, incoming: str) -> Path:
             f"params.yaml: retrain.incoming is {shown(repr(incoming))}; expected a folder below data/local or outside "
             "of the repository, because retraining moves the files in it"
         )
+    check_ignored(root, inbox, "incoming")
     return inbox
+
+
+def check_ignored(root: Path, path: Path, key: str) -> None:
+    """Raise ParameterError if `path`, the place of new rows, is in data/local and neither in incoming nor ignored.
+
+    The pipeline depends on data/local: new rows that arrive there during a retraining would change its inputs.
+    """
+    local, file = root / "data" / "local", root / ".dvcignore"
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    ignored = ["data/local/incoming", *(line.strip().strip("/") for line in lines)]
+    places = [str(each.relative_to(root)) for each in (path, *path.parents) if local in each.parents]
+    if places and not any(fnmatchcase(place, pattern) for place in places for pattern in ignored):
+        line = f"{places[-1]}*" if path.is_file() and path.parent == local else places[-1]  # SQLite adds x.db-wal
+        raise ParameterError(
+            f"params.yaml: retrain.{key} is in data/local, where new rows would change the inputs of a running "
+            f"retraining; add the line /{shown(line)} to .dvcignore, or use a place outside of the repository"
+        )
 
 
 def waiting_files(folder: Path) -> list[Path]:
@@ -97,9 +116,12 @@ def has_labels(file: Path) -> bool:
 
 def _files(folder: Path) -> list[Path]:
     """Return the files of a folder sorted by name, without links and hidden files, which are still being written."""
-    if folder.is_symlink() or not folder.is_dir():
-        return []
-    return sorted(file for file in folder.iterdir() if file.is_file() and not file.is_symlink() and _is_visible(file))
+    if not folder.is_symlink() and folder.is_dir():
+        with suppress(FileNotFoundError):  # a retraining removes working/ at its end
+            return sorted(
+                file for file in folder.iterdir() if file.is_file() and not file.is_symlink() and _is_visible(file)
+            )
+    return []
 
 
 def _is_visible(file: Path) -> bool:

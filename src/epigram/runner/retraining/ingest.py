@@ -6,6 +6,7 @@ contains are skipped, and a file is archived only if it is still the file whose 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,17 +56,19 @@ class Ingestion:
 def ingest_rows(root: Path, dataset: str, settings: Settings) -> Ingestion:
     """Add the waiting rows to the growing data set of `dataset`, which is created if it is missing.
 
-    Links, files without rows and files that change during ingestion stay in the inbox; the other files are ingested.
+    Links, files without rows or labels, and files that change meanwhile stay in the inbox; the others are ingested.
     Raises DataError with all violations, and changes nothing, if a file cannot be read or a row breaks a rule.
     """
     name, base = grown_name(dataset), dataset.removesuffix(GROWING_SUFFIX)
-    rows, description_file = root / "data" / "local" / f"{name}.parquet", root / "data" / "sources" / f"{name}.yaml"
     folder = inbox.inbox_folder(root, settings.retrain.incoming)
+    rows, description_file = dataset_files(root, name)
     _create_dataset(root, base, rows, description_file, settings)
     source = row_source(root, name)
     with TemporaryDirectory() as scratch, inbox.open_inbox(folder) as files:
         new = _read([*files, *query_database(root, settings.retrain, Path(scratch))], source, settings.validate, folder)
-        ingestion = Ingestion(dataset=name) if new.frame is None else _append(rows, new.frame, settings.validate)
+        ingestion = (
+            Ingestion(dataset=name) if new.frame is None else _append(rows, new.frame, source, settings.validate)
+        )
         archived = [file for file in files if file in new.digests and inbox.archive(folder, file, new.digests[file])]
     changed = (_changed_message(file) for file in files if file in new.digests and file not in archived)
     skipped = (*inbox.link_messages(folder), *(inbox.original_paths(line, folder) for line in (*new.skipped, *changed)))
@@ -82,6 +85,21 @@ def grown_name(dataset: str) -> str:
     return f"{dataset.removesuffix(GROWING_SUFFIX)}{GROWING_SUFFIX}"
 
 
+def dataset_files(root: Path, name: str) -> tuple[Path, Path]:
+    """Return the files with the rows and with the description of the growing data set `name`.
+
+    Raises InputMissingError if it is described, but its rows are missing.
+    """
+    rows, description_file = root / "data" / "local" / f"{name}.parquet", root / "data" / "sources" / f"{name}.yaml"
+    if description_file.exists() and not rows.exists():
+        raise InputMissingError(
+            f"{rows} is missing, but {description_file.name} describes it; restore it (dvc get . data/raw/{rows.name} "
+            f"--rev champion -o {rows.parent}), or delete {description_file} to start again from "
+            f"{name.removesuffix(GROWING_SUFFIX)}"
+        )
+    return rows, description_file
+
+
 def row_source(root: Path, name: str) -> Source:
     """Return the source of new rows for the data set `name`: the base's columns, and all labels known so far."""
     folder = root / "data" / "sources"
@@ -94,6 +112,7 @@ def query_database(root: Path, settings: RetrainSettings, scratch: Path) -> list
         return []
     from epigram.data.sources.sql_and_hub import write_table
 
+    _check_database_file(root, settings.database.url)
     try:
         write_table(settings.database.url, settings.database.query, scratch / QUERY_FILE, root)
     except DataError:  # an empty result
@@ -101,16 +120,20 @@ def query_database(root: Path, settings: RetrainSettings, scratch: Path) -> list
     return [scratch / QUERY_FILE]
 
 
+def _check_database_file(root: Path, url: str) -> None:
+    from epigram.data.sources.access import check_sqlite_file, expand_variables
+
+    full = expand_variables(url)
+    if full.startswith("sqlite://"):
+        file = root / check_sqlite_file(url, full, root)
+        inbox.check_ignored(root, Path(os.path.normpath(file)), "database.url")
+
+
 def _create_dataset(root: Path, base: str, rows: Path, description_file: Path, settings: Settings) -> None:
     """Create the growing data set from the base.
 
     The description is written after the rows, because rows without a description are not used.
     """
-    if description_file.exists() and not rows.exists():
-        raise InputMissingError(
-            f"{rows} is missing, but {description_file.name} describes it; restore it (dvc get . data/raw/{rows.name} "
-            f"--rev champion -o {rows.parent}), or delete {description_file} to start again from {base}"
-        )
     if description_file.exists():
         return
     from epigram.data.growing_dataset import base_rows, describe
@@ -126,7 +149,7 @@ def _create_dataset(root: Path, base: str, rows: Path, description_file: Path, s
 
 
 def _validated(root: Path, source: Source, settings: Settings, scratch: Path) -> Validated:
-    """Download and validate the base as the pipeline does."""
+    """Download and validate the base as the pipeline does, but with all its training rows."""
     from epigram.data.reading.corpus import spool_corpus
     from epigram.data.sources.fetch import Fetcher
     from epigram.data.validation.validate import validate
@@ -136,7 +159,8 @@ def _validated(root: Path, source: Source, settings: Settings, scratch: Path) ->
         fetcher.fetch(replace(file, local=file.local and str(root / file.local)), scratch)
     (scratch / "spool").mkdir()
     with_dev = replace(source, folds=0)  # new rows are added to dev
-    validated = validate(spool_corpus(source, scratch, scratch / "spool"), with_dev, settings.validate)
+    all_rows = replace(settings.validate, max_train_rows=None)  # the pipeline limits the rows of each run
+    validated = validate(spool_corpus(source, scratch, scratch / "spool"), with_dev, all_rows)
     fetcher.clear()
     return validated
 
@@ -150,15 +174,16 @@ def _read(tables: Sequence[Path], source: Source, settings: ValidateSettings, fo
         raise DataError(inbox.original_paths(str(error), folder)) from None
 
 
-def _append(rows: Path, new: pl.DataFrame, settings: ValidateSettings) -> Ingestion:
+def _append(rows: Path, new: pl.DataFrame, source: Source, settings: ValidateSettings) -> Ingestion:
     import polars as pl
 
-    from epigram.data.growing_dataset import append_rows
+    from epigram.data.growing_dataset import append_rows, check_rows
 
     live = pl.read_parquet(rows)
     after = append_rows(live, new, settings.dev)
     added = after[live.height :]
     if added.height:
+        check_rows(after, rows.stem, source, settings)
         _write(rows, after)
     return Ingestion(
         dataset=rows.stem,

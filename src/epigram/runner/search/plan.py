@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,13 @@ class Plan(Strict):
     def sections(self) -> dict[str, Any]:
         """The sections by name, without empty ones, for which the project's own count."""
         return {name: section for name, section in asdict(self).items() if section}
+
+    def with_own_keys(self, params: Mapping[str, Any]) -> Plan:
+        """Return the plan with the keys of params.yaml that a search has not set in the optional sections."""
+        optional = [each.name for each in fields(self) if each.default_factory is not MISSING]
+        parts = {name: found for name in optional if (found := getattr(self, name))}
+        merged: dict[str, Any] = {name: {**(params.get(name) or {}), **found} for name, found in parts.items()}
+        return replace(self, **merged)
 
     def without(self, systems: Collection[str]) -> Plan:
         """Return the plan without some systems, and without the views that no other system reads.

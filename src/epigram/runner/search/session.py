@@ -40,7 +40,6 @@ END_STAGES, END_SECONDS = 2.0, 2.5  # after the last stage of a system: in stage
 VIEWS_SHARE = 0.6  # of the time, after which a view that is not encoded is left out
 SPACE = "search"  # key of the workspace in which a search and its run work
 ENCODED = Path("data/pretrained")  # outputs of the last stages that a search runs
-MERGED = ("examine", "compare")  # sections of which a search sets single keys
 
 
 class SearchSession:
@@ -77,11 +76,7 @@ class SearchSession:
 
         Keys that the search has not set keep the project's values.
         """
-        own = read_params(self._params)
-        merged: dict[str, Any] = {
-            name: {**(own.get(name) or {}), **found} for name in MERGED if (found := getattr(plan, name))
-        }
-        plan = replace(plan, **merged)
+        plan = plan.with_own_keys(read_params(self._params))
         costs = self._costs()
         if (short := shortage(self.watch.left, costs)) > 0:
             echo(f"note: the run will take at least {short:.0f} s longer than --budget says", file=sys.stderr)
