@@ -17,7 +17,7 @@ from epigram.cli import app as cli
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.extras import MissingPackageError
 from epigram.core.files import sha256
-from epigram.inference import quantize
+from epigram.inference import graph, quantize
 from epigram.inference.export import PACKAGES, export
 from epigram.inference.ngram_runtime import open_graph
 from epigram.inference.predictor import Predictor
@@ -169,6 +169,43 @@ def test_an_exported_model_only_answers_and_is_what_was_written(exported: tuple[
         file.write(b"\0")
     with pytest.raises(DataError, match=r"model\.onnx was changed after the model was saved"):
         Predictor(out)
+
+
+@pytest.mark.parametrize("inner", ["onnx", "deep/onnx", "../model/onnx"])
+def test_the_folder_of_the_model_gets_no_other_files(inner: str, tmp_path: Path) -> None:
+    model = saved("textcnn", tmp_path)
+    (tmp_path / "link").symlink_to(model)
+    with pytest.raises(ParameterError, match="onnx is inside the model's folder"):
+        export(model, model / inner)
+    with pytest.raises(ParameterError, match="onnx is inside the model's folder"):
+        export(tmp_path / "link", model / "onnx")
+    Predictor(model)
+
+
+def test_a_link_in_the_place_of_the_export_is_kept(exported: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to(tmp_path / "not mounted")
+    with pytest.raises(ParameterError, match="out already exists"):
+        export(exported[0], tmp_path / "out")
+    assert (tmp_path / "out").is_symlink()
+
+
+def test_a_link_that_moves_during_the_export_mixes_no_models(
+    exported: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("first", "second"):
+        shutil.copytree(exported[0], tmp_path / name)
+    (tmp_path / "second/labels.json").write_text('["other", "labels"]')
+    link, write_graph = tmp_path / "latest", graph.write_graph
+    link.symlink_to(tmp_path / "first")
+
+    def move(*arguments: Any) -> None:
+        write_graph(*arguments)
+        link.unlink()
+        link.symlink_to(tmp_path / "second")
+
+    monkeypatch.setattr(graph, "write_graph", move)
+    export(link, tmp_path / "out")
+    assert (tmp_path / "out/labels.json").read_text() == (tmp_path / "first/labels.json").read_text()
 
 
 def test_weights_next_to_a_graph_are_refused(exported: tuple[Path, Path], tmp_path: Path) -> None:

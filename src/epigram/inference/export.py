@@ -6,6 +6,7 @@ The folder has model.onnx in place of model.safetensors; its other files are tho
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import warnings
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from epigram.models.classifier import count_parameters
 from epigram.models.ensemble import is_ensemble
 from epigram.models.linear_svm import LinearSvm
 from epigram.models.model_card import CARD
+from epigram.models.provenance import PROVENANCE
 from epigram.models.serialization import GRAPH, MODEL_FILES, Saved, load
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
@@ -37,17 +39,20 @@ MAX_WEIGHT_BYTES = 2**31 - 2**20  # maximum bytes of weights in one ONNX file
 def export(folder: Path, out: Path, *, int8: bool = False) -> None:
     """Export the model in `folder` as an ONNX graph to the new folder `out`, with 8-bit weights if `int8` is true.
 
-    Of an ensemble, each member is exported.
+    Of an ensemble, each member is exported. A link to the model is followed once, at the beginning.
 
-    Raises ParameterError if the model cannot be exported, if int8 is not faster on this machine, and if `out` exists;
-    MissingPackageError if a package is not installed.
+    Raises ParameterError if the model cannot be exported, if int8 is not faster on this machine, and if `out` exists or
+    is inside `folder`; MissingPackageError if a package is not installed.
     """
-    if out.exists():
+    folder = folder.resolve()  # `runs/latest` may be moved to another model during the export
+    if os.path.lexists(out):
         raise ParameterError(f"{out} already exists; choose another folder, or delete it")
+    if out.resolve().is_relative_to(folder):
+        raise ParameterError(f"{out} is inside the model's folder, which allows no other files; choose another folder")
     require("export", "onnx", *PACKAGES)
     if is_ensemble(folder):
-        saved = ensemble.load(folder)
-        ensemble.save(replace(saved, folder=out), lambda name, to: export(saved.member(name), to, int8=int8))
+        saved, origin = ensemble.load(folder), manifest.read_facts(folder).get(PROVENANCE, {})
+        ensemble.save(replace(saved, folder=out), lambda name, to: export(saved.member(name), to, int8=int8), origin)
         return
     _export_model(folder, out, int8=int8)
 

@@ -133,7 +133,7 @@ def _parquet_writer(folder: Path) -> Write:
 
 
 def _merge_parts(folder: Path, path: Path) -> None:
-    pl.scan_parquet(sorted(folder.iterdir())).sink_parquet(path, maintain_order=True)
+    pl.scan_parquet(sorted(folder.iterdir()), glob=False).sink_parquet(path, maintain_order=True)
 
 
 def _line_writer(file: IO[bytes], kind: str) -> Write:

@@ -186,7 +186,7 @@ def load(folder: Path) -> PosTable:
     about = read_json(folder / "about.json")
     path = folder / "table.parquet"
     try:
-        frame = pl.read_parquet(path).select(*SCHEMA)
+        frame = pl.read_parquet(path, glob=False).select(*SCHEMA)
         settings = validate_as(PosTableSettings, about["settings"])
         table = PosTable(frame, settings, about["version"], about["previous"])
     except FileNotFoundError:

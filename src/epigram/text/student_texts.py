@@ -67,7 +67,7 @@ def write_texts(folder: Path, texts: StudentTexts, encoder: RowEncoder) -> None:
 
 def load_texts(folder: Path) -> list[str]:
     """Return the texts in the `folder` of a view, in the order of their arrays."""
-    return pl.read_parquet(folder / TEXTS)["text"].to_list()
+    return pl.read_parquet(folder / TEXTS, glob=False)["text"].to_list()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -143,7 +143,7 @@ class ValidatedCorpus:
         path = self.folder / f"{split}.parquet"
         if not path.is_file():
             raise InputMissingError(f"{path} is missing: run dvc repro validate")
-        return pl.scan_parquet(path)
+        return pl.scan_parquet(path, glob=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from epigram.core.files import sha256, write_json
 from epigram.inference.export import export
 from epigram.inference.open_predictor import open_predictor
 from epigram.inference.predictor import Predictor
-from epigram.models import manifest
+from epigram.models import ensemble, manifest, provenance
 from epigram.models.serialization import load
 from tests.support.linear_models import LABELS, TEMPERATURE, WEIGHTS, ensemble_of_svms
 
@@ -78,6 +79,14 @@ def test_an_exported_ensemble_gives_the_same_predictions(single: Path, tmp_path:
     np.testing.assert_allclose(found, expected, atol=1e-5)
     with pytest.raises(ParameterError, match="already exists"):
         export(single, tmp_path / "out")
+
+
+def test_an_exported_ensemble_keeps_the_checksum_of_its_data(single: Path, tmp_path: Path) -> None:
+    loaded = ensemble.load(single)
+    members = {name: loaded.member(name) for name in loaded.weights}
+    ensemble.save(replace(loaded, folder=tmp_path / "known"), ensemble.copy_members(members), {"data": "ab"})
+    export(tmp_path / "known", tmp_path / "out")
+    assert provenance.read(tmp_path / "out")["data"] == "ab"
 
 
 def test_what_needs_one_model_refuses_an_ensemble(single: Path) -> None:

@@ -96,6 +96,14 @@ def test_a_row_without_a_text_stays_and_is_counted(
     assert capsys.readouterr().err == "note: 2 texts are empty\n"
 
 
+@pytest.mark.parametrize("name", ["out[1].parquet", "a*/out?.parquet"])
+def test_a_table_may_have_any_name(name: str, run: Callable[..., None], tmp_path: Path) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    source = write(pl.DataFrame({"text": ["soup", "room"]}), tmp_path / "in[2].parquet")
+    run(source, "--out", tmp_path / name)
+    assert pl.read_parquet(tmp_path / name, glob=False)["label"].to_list() == ["food", "room"]
+
+
 def test_truncated_texts_are_counted_on_stderr(
     run: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

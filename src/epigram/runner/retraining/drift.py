@@ -198,7 +198,7 @@ def _drop_known(queried: pl.DataFrame, root: Path, dataset: str) -> pl.DataFrame
     from epigram.data.growing_dataset import drop_known
 
     rows, _ = ingest.dataset_files(root, dataset)
-    return drop_known(pl.read_parquet(rows, columns=["text"]), queried)
+    return drop_known(pl.read_parquet(rows, columns=["text"], glob=False), queried)
 
 
 def _read_waiting(file: Path, source: Source) -> pl.DataFrame:

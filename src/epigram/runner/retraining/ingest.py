@@ -179,7 +179,7 @@ def _append(rows: Path, new: pl.DataFrame, source: Source, settings: ValidateSet
 
     from epigram.data.growing_dataset import append_rows, check_rows
 
-    live = pl.read_parquet(rows)
+    live = pl.read_parquet(rows, glob=False)
     after = append_rows(live, new, settings.dev)
     added = after[live.height :]
     if added.height:
