@@ -13,5 +13,8 @@ from epigram.runner.search.session import SearchSession
     name="trial", task_run_name="{ask.spec.name} on {ask.spec.rows} rows", cache_policy=NO_CACHE, persist_result=False
 )
 def measure(session: SearchSession, ask: Ask) -> Answer:
-    """Train a system on a part of train, in a child process; return its score and cost, its error, or None."""
+    """Train a system on a part of train, in a child process.
+
+    Return its score and cost, its error, or None if it takes too long.
+    """
     return session.answer(ask)

@@ -33,7 +33,7 @@ class TrainingFacts:
     parameters_full: int
     training: dict[str, Any]  # fields of the training settings
     provenance: dict[str, str] = field(default_factory=dict)  # checksums; empty for a model of an older version
-    hardware: dict[str, str] = field(default_factory=dict)  # device, precision, torch; empty in the same case
+    hardware: dict[str, str] = field(default_factory=dict)  # device, precision, PyTorch; empty likewise
 
     @property
     def by_gradient(self) -> bool:

@@ -51,7 +51,7 @@ class SearchSession:
     def search(self, measure: Callable[[SearchSession, Ask], Answer]) -> Plan:
         """Return the plan, after the stages have finished; `measure` runs a trial.
 
-        The same search as the last one has its plan. Raises RunFailedError if a stage has failed.
+        If the last search was the same, its plan is returned, without trials. Raises RunFailedError if a stage failed.
         """
         if self.run.failure is not None:
             raise RunFailedError(self.run.result())

@@ -7,10 +7,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
 from epigram.core.errors import EpigramError
+from epigram.runner.search import session as module
 from epigram.runner.search.goal import Goal, Stopwatch
 from epigram.runner.search.halving import Ask, Failed
 from epigram.runner.search.plan import Plan
@@ -53,3 +55,25 @@ def test_a_limited_examination_keeps_the_project_s_similarity(tmp_path: Path) ->
     limited = Plan(**{**vars(PLAN), "examine": {"rows": 700}})
     plan = session(tmp_path, examine={"rows": 1_000, "similarity": 0.95}).planned(limited).plan
     assert plan["examine"] == {"rows": 700, "similarity": 0.95}
+
+
+@pytest.mark.parametrize(
+    ("longest", "tokens"), [(None, {128: 40.0, 64: 36.0, 32: 20.0}), (32, {32: 20.0}), (8, {8: 8.0})]
+)
+def test_the_facts_have_the_project_s_settings(
+    longest: int | None, tokens: dict[int, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two texts of 6 and 70 words, with two special tokens."""
+    train = {"class_weight": "balanced", **({} if longest is None else {"max_length": longest})}
+    required = {"dataset": "mr", "seeds": [0], "views": {"token": {}}, "systems": {"tfidf_svm": {"view": "token"}}}
+    found = session(tmp_path, **required, train=train, examine={"rows": 700})
+    found.run.request = SimpleNamespace(plan={"views": {"sentences": {}}})  # type: ignore[misc, assignment]
+    corpus = SimpleNamespace(language="en", rows={"train": 2}, folds=0, labels=["a", "b"])
+    split = SimpleNamespace(ids=SimpleNamespace(lengths=np.array([6, 70])))
+    view = SimpleNamespace(split=lambda name: split, prefix_ids=(1,), suffix_ids=(2,), characters=["x"])
+    monkeypatch.setattr(module.ValidatedCorpus, "read", lambda folder: corpus)
+    monkeypatch.setattr(module, "installed_encoder", lambda language: "package:x")
+    monkeypatch.setattr(SearchSession, "_view", lambda self, name: view)
+    facts = found._facts()
+    assert (facts.shared, facts.examined) == (train, 700)
+    assert facts.tokens == tokens
