@@ -18,6 +18,7 @@ from tests.drill.reference import environment
 MARK = "EPIGRAM_DRILL"  # in the environment of every process of a trial
 SIZE = 256  # MB of a place's file system
 GRACE = 20.0  # seconds after a command within which its child processes must have ended
+LOOK = 0.05  # seconds between two looks at the running processes
 LIMIT = 240.0  # seconds after which a command counts as hung
 
 
@@ -102,11 +103,15 @@ class Place:
         return None
 
     def wait_until_idle(self) -> list[Process]:
-        """Wait until no process of the trial is running; return those that still run after GRACE seconds."""
-        end = time.monotonic() + GRACE
-        while (left := self.processes()) and time.monotonic() < end:
-            time.sleep(0.05)
-        return left
+        """Wait until no process of the trial is running; return those that still run after GRACE seconds.
+
+        A process in the middle of `execve` has no arguments and no environment, so one look can miss it.
+        """
+        end, empty_looks = time.monotonic() + GRACE, 0
+        while empty_looks < 2 and time.monotonic() < end:
+            empty_looks = 0 if self.processes() else empty_looks + 1
+            time.sleep(LOOK)
+        return self.processes()
 
     def orphans(self) -> list[Process]:
         """Kill and return the processes that still run GRACE seconds after the trial's commands have ended."""

@@ -67,6 +67,14 @@ def test_a_process_that_the_first_run_leaves_is_a_loss(tmp_path: Path, monkeypat
     assert found.losses == ("the first run: orphan: sleep 30",)
 
 
+def test_a_process_that_one_look_misses_is_still_an_orphan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place, "GRACE", 0.2)
+    looks = itertools.chain([[]], itertools.repeat([place.Process(2**22 + 1, "sleep 30")]))
+    bench = ScriptedBench(tmp_path, {})
+    monkeypatch.setattr(bench, "processes", lambda: next(looks))
+    assert [each.command for each in bench.orphans()] == ["sleep 30"]
+
+
 def test_a_make_repair_that_fails_is_a_loss(tmp_path: Path) -> None:
     found = tried(tmp_path, LOCK_INVALID, OK, repair=f"{TRACEBACK}exit 0")
     assert len(found.losses) == 1
