@@ -23,6 +23,8 @@ RATES = (2e-4, 1e-4, 5e-5, 4e-4)  # learning rates of fine-tuning, the first one
 HEAD: dict[str, Any] = {"pool": "mean", "layers": 4, "dropout": 0.0}
 LAYER_DECAY = 0.8
 POOLED_MIN_STEPS, POOLED_RATES = 200, (5e-5, 2e-5, 1e-4, 2e-4)  # of an encoder without layers, with a new head
+FEW_ROWS = 1_000  # rows up to which an encoder is trained on pairs of texts
+PAIRS: dict[str, Any] = {"epochs": 1, "batch_size": 16, "min_steps": 40}  # its training
 LENGTH, SHORTER = 128, (64, 32)  # tokens that a system reads of a text by default, and a frozen one if time is short
 SHARED = {"min_steps"}  # settings of `train` that determine the steps of a system without such settings of its own
 SCRATCH_ROWS = 2_000  # rows from which a network without pretraining is tried
@@ -128,6 +130,13 @@ def frozen(facts: Facts) -> list[Candidate]:
     """Return the linear systems on a frozen encoder, the better one first."""
     names = ("hybrid_linear", "embedding_linear") if facts.checkpoint else ()
     return [Candidate(name=name, system=System(view=ENCODED)) for name in names]
+
+
+def contrastive(facts: Facts, quality: Quality) -> list[Candidate]:
+    """Return a linear system on an encoder that is first trained on pairs of texts, if the rows are few."""
+    if quality == "fast" or facts.checkpoint is None or facts.train > FEW_ROWS:
+        return []
+    return [Candidate(name="setfit", system=System(view=ENCODED, train=PAIRS))]
 
 
 def linear(facts: Facts) -> list[Candidate]:

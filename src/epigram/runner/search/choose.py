@@ -7,7 +7,7 @@ fine-tuned systems changes with the rows. What they take is estimated by trials 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,12 +16,13 @@ from epigram.runner.search.candidates import (
     SHORTER,
     Candidate,
     Facts,
+    contrastive,
     frozen,
     linear,
     trained,
     views,
 )
-from epigram.runner.search.costs import Costs, examined_rows, frozen_seconds, linear_seconds
+from epigram.runner.search.costs import Costs, contrastive_seconds, examined_rows, frozen_seconds, linear_seconds
 from epigram.runner.search.goal import Goal, Stopwatch
 from epigram.runner.search.halving import (
     Answer,
@@ -66,7 +67,8 @@ def propose(facts: Facts, goal: Goal, watch: Stopwatch, costs: Costs, dataset: s
     answer = (yield from probe_system(encoder[0], facts, PROBE_ROWS, watch, costs.end)) if encoder else None
     probe = answer if isinstance(answer, TrialResult) else None
     planned = _closed_form(svm, facts, probe, watch.left - costs.end, costs)
-    chosen, reserved = [each.candidate for each in planned], costs.end + sum(each.seconds for each in planned)
+    planned += _contrastive(facts, goal, probe, watch.left - costs.end - total(planned), costs)
+    chosen, reserved = [each.candidate for each in planned], costs.end + total(planned)
     if probe or not encoder:
         chosen += yield from _trained(facts, goal, probe, watch, reserved, costs)
     return replace(_plan(facts, chosen, dataset), examine={} if rows is None else {"rows": rows})
@@ -131,12 +133,24 @@ def _frozen(facts: Facts, probe: TrialResult, seconds: float, costs: Costs) -> l
     """
     found: list[Planned] = []
     for candidate in frozen(facts):
-        room = MARGIN * (seconds - sum(each.seconds for each in found))
+        room = MARGIN * (seconds - total(found))
         shorter = [] if candidate.counts_ngrams else [length for length in SHORTER if length in facts.tokens]
         lengths = [candidate, *(candidate.with_train(max_length=length) for length in shorter)]
         estimates = [Planned(each, frozen_seconds(each, probe, facts, costs)) for each in lengths]
         found += [each for each in estimates if each.seconds <= room][:1]
     return found
+
+
+def _contrastive(facts: Facts, goal: Goal, probe: TrialResult | None, seconds: float, costs: Costs) -> list[Planned]:
+    """Return the encoder that is trained on pairs, if it fits into `seconds`, by a trial of the frozen one."""
+    tried = contrastive(facts, goal.quality) if probe else []
+    estimates = [Planned(each, contrastive_seconds(each, probe, facts, costs)) for each in tried if probe]
+    return [each for each in estimates if each.seconds <= MARGIN * seconds]
+
+
+def total(planned: Iterable[Planned]) -> float:
+    """Return the estimated seconds of all together."""
+    return sum(each.seconds for each in planned)
 
 
 def _lengthened(candidate: Candidate, pace: Pace, facts: Facts, seconds: float) -> Candidate | None:

@@ -14,7 +14,7 @@ from epigram.training.trials.spec import TrialResult
 # Seconds of the linear fits for each text and class, those of all penalties together, on MEASURED numbers of each text.
 # A system reads four layers of MiniLM, 1,536 numbers, or less of other encoders, but never more numbers than texts.
 MEASURED, FEATURES = 384, 1_536
-FIT_SECONDS: Mapping[str, float] = {"embedding_linear": 1e-4, "hybrid_linear": 1.5e-4}
+FIT_SECONDS: Mapping[str, float] = {"embedding_linear": 1e-4, "hybrid_linear": 1.5e-4, "setfit": 1e-4}
 EXAMINED, MIN_EXAMINED = 4.0, 500  # times the fit of an SVM: the examination of the texts; the least of them
 BACKWARD = 3.0  # times a prediction: a step of fine-tuning, for each text
 LOADING = 2.0  # loading the encoder, for all folds and the final fit: as long as so many stages
@@ -42,14 +42,29 @@ def frozen_seconds(candidate: Candidate, probe: TrialResult, facts: Facts, costs
     """
     texts = facts.train + 2 * facts.dev + facts.test + TIMED
     encoding = facts.share(candidate.shortened) * texts * probe.ms_per_text / 1000
+    return encoding + _fit_seconds(candidate, facts) + (3 + LOADING) * costs.stage
+
+
+def contrastive_seconds(candidate: Candidate, probe: TrialResult, facts: Facts, costs: Costs) -> float:
+    """Return the seconds of a linear head on an encoder that is trained on pairs, for each fold and the final fit.
+
+    All texts of train are encoded by each of these encoders.
+    """
+    batch = candidate.system.train["batch_size"]
+    training = candidate.steps(facts.train) * step_seconds(probe, batch)
+    encoding = (facts.trainings * facts.train + 2 * (facts.dev + facts.test)) * probe.ms_per_text / 1000
+    fits = _fit_seconds(candidate, facts)
+    return facts.trainings * training + encoding + fits + (3 + LOADING) * costs.stage
+
+
+def _fit_seconds(candidate: Candidate, facts: Facts) -> float:
     wider = max(1.0, min(FEATURES, facts.train) / MEASURED)
-    fits = facts.trainings * facts.train * facts.classes * FIT_SECONDS[candidate.name] * wider
-    return encoding + fits + (3 + LOADING) * costs.stage
+    return facts.trainings * facts.train * facts.classes * FIT_SECONDS[candidate.name] * wider
 
 
-def step_seconds(probe: TrialResult) -> float:
+def step_seconds(probe: TrialResult, batch: int = BATCH) -> float:
     """Return the seconds of a step of fine-tuning, from the `ms_per_text` of a trial with the frozen encoder."""
-    return BACKWARD * BATCH * probe.ms_per_text / 1000
+    return BACKWARD * batch * probe.ms_per_text / 1000
 
 
 def examined_rows(seconds: float, probe: TrialResult | None, facts: Facts, costs: Costs) -> int | None:
