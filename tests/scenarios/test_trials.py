@@ -144,10 +144,12 @@ def test_folds_are_held_out_one_after_another(tmp_path: Path) -> None:
     with closing(Trials(found.root, tmp_path / "kept")) as trials:
         whole, few = (trials.run(TrialSpec(name="tfidf_svm", system=SPEC.system, rows=n), 120) for n in (10_000, 60))
     assert whole is not None and few is not None
-    assert (whole.score, whole.rows, few.rows) == (1.0, 126, 60)
+    assert (whole.score, whole.rows, few.rows, few.held_out) == (1.0, 126, 60, 42)
 
 
 def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text('{"score": 0.5, "loss": 1.0, "rows": 3, "seconds": 2.0, "ms_per_text": 0.1}')
-    expected = TrialResult(score=0.5, loss=1.0, rows=3, seconds=2.0, ms_per_text=0.1)
+    (tmp_path / "a.json").write_text(
+        '{"score": 0.5, "loss": 1.0, "rows": 3, "held_out": 1, "seconds": 2.0, "ms_per_text": 0.1}'
+    )
+    expected = TrialResult(score=0.5, loss=1.0, rows=3, held_out=1, seconds=2.0, ms_per_text=0.1)
     assert TrialResult.read(tmp_path / "a.json") == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+from epigram.core.processors import count_processors
 from epigram.models.recipe import Recipe
 from epigram.training.config import TrainingConfig
 
@@ -23,5 +24,4 @@ def resolve_threads(config: TrainingConfig, recipe: Recipe, checkpoint: str | No
 
 def available_cores(processes: int = 1) -> int:
     """Return the number of cores for each of the `processes` of a training, or of those that torchrun started here."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, allowed // int(os.environ.get("LOCAL_WORLD_SIZE", processes)))
+    return max(1, count_processors() // int(os.environ.get("LOCAL_WORLD_SIZE", processes)))

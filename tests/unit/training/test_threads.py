@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from epigram.models.registry import RECIPES
-from epigram.training import threads
 from epigram.training.checkpoint import resume_folder
 from epigram.training.config import TrainingConfig, configure
 from epigram.training.threads import available_cores, resolve_threads
@@ -15,7 +15,7 @@ from epigram.training.threads import available_cores, resolve_threads
 
 @pytest.fixture(autouse=True)
 def _eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads.os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
 
 
 @pytest.mark.parametrize(

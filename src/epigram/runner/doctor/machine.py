@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from epigram.core.errors import DiskError, ParameterError, TryAgainError
+from epigram.core.processors import count_processors
 from epigram.runner.doctor.check import CheckResult, problem
 
 GIB = 1 << 30
@@ -48,7 +49,7 @@ def memory() -> Iterator[CheckResult]:
 
 def processors() -> Iterator[CheckResult]:
     """Check the number of processors, and that no variable asks for more threads than there are."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = count_processors()
     yield CheckResult("processors", "ok", f"{count}")
     for name in THREAD_VARIABLES:
         value = os.environ.get(name)

@@ -68,6 +68,11 @@ class Facts:
         return self.train - -(-self.train // self.folds) if self.folds else self.train
 
     @property
+    def held_out(self) -> int:
+        """Number of texts that judge a training: those of dev, or all folds of train together."""
+        return self.train if self.folds else self.dev
+
+    @property
     def predicted(self) -> int:
         """Number of texts that a system predicts in its evaluation."""
         return self.dev + self.test + (self.train if self.folds else 0)
@@ -105,7 +110,14 @@ class Candidate:
     def steps(self, rows: int) -> int:
         """Return the planned steps of a training by gradient on `rows` texts."""
         train = self.system.train
-        return int(max(train["epochs"] * -(-rows // train["batch_size"]), train.get("min_steps", 0)))
+        return int(max(train["epochs"] * self._steps_per_epoch(rows), train.get("min_steps", 0)))
+
+    def evaluations(self, rows: int) -> int:
+        """Return how often a training by gradient on `rows` texts predicts the held-out texts: after each epoch."""
+        return -(-self.steps(rows) // self._steps_per_epoch(rows))
+
+    def _steps_per_epoch(self, rows: int) -> int:
+        return -(-rows // int(self.system.train["batch_size"]))
 
 
 # No candidate reads parts of speech, and jieba takes 10 s to tag 500 Chinese texts.

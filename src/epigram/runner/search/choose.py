@@ -33,6 +33,7 @@ from epigram.runner.search.halving import (
     pace_of,
     predicted_pace,
     probe_system,
+    training_seconds,
     trials_fit,
 )
 from epigram.runner.search.plan import Plan
@@ -158,7 +159,8 @@ def _lengthened(candidate: Candidate, pace: Pace, facts: Facts, seconds: float) 
     seconds -= facts.predicted * pace.text
     for epochs in EPOCHS:
         found = candidate.with_train(epochs=epochs)
-        if facts.trainings * pace.step * found.steps(facts.train) <= seconds:
+        needed = training_seconds(found, pace, facts.train, trainings=facts.trainings, held_out=facts.held_out)
+        if needed <= seconds:
             return found
     return None
 

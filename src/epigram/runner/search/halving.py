@@ -69,8 +69,8 @@ def trials_fit(variants: Sequence[Candidate], facts: Facts, seconds: float, prob
     """Return whether two trials, the least that can be compared, are estimated to end in their share of `seconds`."""
     if not variants or probe is None:
         return bool(variants)
-    steps = _trial_trainings(facts) * variants[0].steps(min(RUNGS[0], facts.fitted))
-    return 2 * steps * step_seconds(probe) <= SEARCH_SHARE * seconds
+    trial = _trial_seconds(variants[0], facts, min(RUNGS[0], facts.fitted), predicted_pace(probe))
+    return 2 * trial <= SEARCH_SHARE * seconds
 
 
 def halved(
@@ -90,9 +90,9 @@ def halved(
         tried = first
     if not tried:
         return []
-    left, pace = tried, _trial_trainings(facts) * pace_of(tried[0]).step
+    left, pace = tried, pace_of(tried[0])
     for rows in rungs:
-        if watch.left - pace * sum(each.steps(rows) for each in asked) < until:
+        if watch.left - sum(_trial_seconds(each, facts, rows, pace) for each in asked) < until:
             break
         found = yield from _try_all(asked, facts, rows, watch, reserved)
         if found is None:
@@ -128,9 +128,12 @@ def _run(spec: TrialSpec, watch: Stopwatch, reserved: float) -> Trial:
 
 
 def pace_of(tried: Tried) -> Pace:
-    """Return the measured pace of a trial."""
-    result = tried.result
-    return Pace(step=result.seconds / tried.candidate.steps(result.rows), text=result.ms_per_text / 1000)
+    """Return the measured pace of a trial: a step without the evaluations, but at least a prediction of its texts."""
+    result, steps = tried.result, tried.candidate.steps(tried.result.rows)
+    text = result.ms_per_text / 1000
+    evaluated = tried.candidate.evaluations(result.rows) * result.held_out * text
+    least = text * int(tried.candidate.system.train["batch_size"])
+    return Pace(step=max(least, (result.seconds - evaluated) / steps), text=text)
 
 
 def predicted_pace(probe: TrialResult) -> Pace:
@@ -138,8 +141,17 @@ def predicted_pace(probe: TrialResult) -> Pace:
     return Pace(step=step_seconds(probe), text=probe.ms_per_text / 1000)
 
 
-def _trial_trainings(facts: Facts) -> int:
-    return min(facts.folds, TrialSpec.folds) or 1
+def training_seconds(candidate: Candidate, pace: Pace, rows: int, *, trainings: int, held_out: int) -> float:
+    """Return the seconds of trainings on `rows` texts each, which evaluate on `held_out` texts together."""
+    steps, evaluations = candidate.steps(rows), candidate.evaluations(rows)
+    return trainings * steps * pace.step + evaluations * held_out * pace.text
+
+
+def _trial_seconds(candidate: Candidate, facts: Facts, rows: int, pace: Pace) -> float:
+    folds = min(facts.folds, TrialSpec.folds)
+    held_out = min(facts.train - facts.fitted if folds else facts.dev, TrialSpec.held_out)
+    trainings = folds or 1
+    return training_seconds(candidate, pace, rows, trainings=trainings, held_out=trainings * held_out)
 
 
 def _spec(candidate: Candidate, facts: Facts, rows: int) -> TrialSpec:

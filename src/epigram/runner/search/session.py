@@ -134,9 +134,9 @@ class SearchSession:
         return {most: float(np.minimum(lengths, most).mean()) for most in maxima}
 
     def _fingerprints(self, facts: Facts) -> list[str]:
-        """Return checksums of the code and of the encoded texts."""
+        """Return what the code, the machine and the encoded texts are known by."""
         views = [candidates.TOKENS, *([candidates.ENCODED] if facts.checkpoint else [])]
-        return [self.trials.code, *(self._view(name).fingerprint for name in views)]
+        return [self.trials.origin, *(self._view(name).fingerprint for name in views)]
 
     def _view(self, name: str) -> View:
         return View.load(self.run.workspace.path / "data" / "encoded" / name)

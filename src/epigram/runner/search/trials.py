@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 from pathlib import Path
 
 from epigram.core.errors import EpigramError
 from epigram.core.files import sha256
+from epigram.core.processors import count_processors
 from epigram.models.provenance import code_hash
+from epigram.runner.prefect.gpus import visible_gpus
 from epigram.runner.search.trial_process import TrialProcess
 from epigram.text.encoded_dataset import View
 from epigram.training.trials.spec import TrialRequest, TrialResult, TrialSpec
@@ -17,11 +20,13 @@ from epigram.training.trials.spec import TrialRequest, TrialResult, TrialSpec
 class Trials:
     """Trials on the encoded views of a workspace; results are kept in `kept`, so that a killed search resumes.
 
-    A result is found again for the same trial, data and code. `close` ends the process that runs them.
+    A result is found again for the same trial, data and code on a machine with as many cores and GPUs. `close` ends the
+    process that runs them.
     """
 
     def __init__(self, workspace: Path, kept: Path) -> None:
-        self.workspace, self.kept, self.code = workspace, kept, code_hash()
+        self.workspace, self.kept = workspace, kept
+        self.origin = f"{code_hash()} {platform.machine()} {count_processors()} {len(visible_gpus())}"
         self._process: TrialProcess | None = TrialProcess(workspace)
         self._fingerprints: dict[str, str] = {}
 
@@ -46,7 +51,7 @@ class Trials:
             encoded, pretrained = self._folders(spec)
             digest = sha256(pretrained / "about.json")  # it has the checksums of the encoder
             self._fingerprints[spec.view] = f"{View.load(encoded).fingerprint} {digest}"
-        content = json.dumps([spec.content, self._fingerprints[spec.view], self.code], sort_keys=True)
+        content = json.dumps([spec.content, self._fingerprints[spec.view], self.origin], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:24]
 
     def _run(self, spec: TrialSpec, out: Path, seconds: float) -> None:

@@ -64,6 +64,7 @@ def run(spec: TrialSpec, view: View, pretrained: Path) -> TrialResult:
         score=pooled.score(wanted),
         loss=pooled.loss(wanted),
         rows=rows // count,
+        held_out=len(wanted) // count,
         seconds=seconds / count,
         ms_per_text=1000 * answered / len(wanted),
     )

@@ -56,12 +56,14 @@ class TrialRequest:
 class TrialResult:
     """Score on the held-out texts, the loss of the calibrated probabilities, and the cost.
 
-    `seconds` is the time to train once on `rows` texts, and `ms_per_text` that of a prediction in a batch.
+    `seconds` is the time to train once on `rows` texts, with evaluations on `held_out` texts, and `ms_per_text` that of
+    a prediction in a batch.
     """
 
     score: float
     loss: float
     rows: int
+    held_out: int
     seconds: float
     ms_per_text: float
 

@@ -31,17 +31,22 @@ DATA = Facts(
 FOLDED = replace(DATA, dev=0, folds=5)
 COSTS = Costs(stage=2.0, end=10.0)
 STEP = 0.1  # seconds of a step of fine-tuning
+HELD_OUT = 2_000  # texts of a trial
 
 
 class Machine:
     """Clock and trials: `best` is the learning rate with the highest score; a trial takes the time that it says.
 
     The fastest linear SVM takes `linear` seconds for 256 texts, one with characters 4 times as long, and one with a
-    search of its settings 20 times. A prediction of the encoder takes `encoder` milliseconds.
+    search of its settings 20 times. A prediction of the frozen encoder takes `encoder` milliseconds, and one of the
+    fine-tuned encoder `tuned`; 2,000 texts are held out.
     """
 
-    def __init__(self, best: float = 1e-4, step: float = STEP, linear: float = 0.1, encoder: float = 1.0) -> None:
+    def __init__(
+        self, best: float = 1e-4, step: float = STEP, linear: float = 0.1, encoder: float = 1.0, tuned: float = 0.0
+    ) -> None:
         self.time, self.best, self.step, self.linear, self.encoder = 0.0, best, step, linear, encoder
+        self.tuned = tuned
         self.asked: list[Ask] = []
 
     def now(self) -> float:
@@ -60,12 +65,21 @@ class Machine:
         if ask.spec.name == "embedding_linear":
             seconds, per_text = 2 * ask.spec.rows * self.encoder / 1000, self.encoder
         if "learning_rate" in train:
-            seconds = self.step * max(train["epochs"] * -(-ask.spec.rows // train["batch_size"]), train["min_steps"])
+            epoch = -(-ask.spec.rows // train["batch_size"])
+            steps, per_text = max(train["epochs"] * epoch, train["min_steps"]), self.tuned
+            seconds = self.step * steps + -(-steps // epoch) * HELD_OUT * per_text / 1000
             score = 0.9 - 1_000 * abs(train["learning_rate"] - self.best)
         self.time += min(seconds, ask.seconds)
         if seconds > ask.seconds:
             return None
-        return TrialResult(score=score, loss=1 - score, rows=ask.spec.rows, seconds=seconds, ms_per_text=per_text)
+        return TrialResult(
+            score=score,
+            loss=1 - score,
+            rows=ask.spec.rows,
+            held_out=HELD_OUT,
+            seconds=seconds,
+            ms_per_text=per_text,
+        )
 
 
 def plan_of(machine: Machine, seconds: float, quality: Quality, facts: Facts = DATA) -> Plan:
@@ -171,7 +185,7 @@ def test_texts_that_are_short_anyway_are_not_cut() -> None:
 
 
 def test_in_folds_each_text_is_encoded_once_for_them_and_the_final_fit() -> None:
-    probe = TrialResult(score=0.5, loss=1.0, rows=64, seconds=1.0, ms_per_text=10.0)
+    probe = TrialResult(score=0.5, loss=1.0, rows=64, held_out=64, seconds=1.0, ms_per_text=10.0)
     hybrid = candidates.frozen(DATA)[0]
     few = replace(FOLDED, train=500)
     encoded, fits = 500 + 1_000 + 256, 6 * 500 * 2 * 1.5e-4 * 500 / 384
@@ -182,7 +196,7 @@ def test_in_folds_each_text_is_encoded_once_for_them_and_the_final_fit() -> None
 
 
 def test_the_time_of_a_linear_fit_grows_with_the_numbers_of_a_text_that_the_texts_can_tell_apart() -> None:
-    probe = TrialResult(score=0.5, loss=1.0, rows=64, seconds=1.0, ms_per_text=0.0)
+    probe = TrialResult(score=0.5, loss=1.0, rows=64, held_out=64, seconds=1.0, ms_per_text=0.0)
     hybrid = candidates.frozen(DATA)[0]
     for rows, numbers in ((100, 384), (1_000, 1_000), (8_000, 1_536)):
         found = frozen_seconds(hybrid, probe, replace(FOLDED, train=rows), COSTS)
@@ -191,7 +205,7 @@ def test_the_time_of_a_linear_fit_grows_with_the_numbers_of_a_text_that_the_text
 
 def test_the_time_of_an_encoder_trained_on_pairs_is_that_of_all_its_trainings() -> None:
     """Each fold and the final fit train for 63 steps of 16 texts, then encode all texts that they are fitted on."""
-    probe = TrialResult(score=0.5, loss=1.0, rows=64, seconds=1.0, ms_per_text=10.0)
+    probe = TrialResult(score=0.5, loss=1.0, rows=64, held_out=64, seconds=1.0, ms_per_text=10.0)
     few = replace(FOLDED, train=1_000)
     (candidate,) = candidates.contrastive(few, "best")
     trained, encoded = 6 * 63 * 16 * 3.0 * 0.01, (6 * 1_000 + 2 * 1_000) * 0.01
@@ -298,6 +312,18 @@ def test_the_epochs_are_those_that_the_time_allows(seconds: float, epochs: int |
     assert found == epochs
     spent = machine.time + (found or 0) * 250 * STEP
     assert spent <= seconds
+
+
+def test_evaluations_are_no_steps() -> None:
+    """A trial takes 6.4 s for its 64 steps, and 40 s for its four evaluations of 2,000 texts.
+
+    An epoch of 8,000 texts takes 25 s, the evaluation of 1,000 texts 5 s, and the final prediction of 2,000 texts 10 s.
+    """
+    machine = Machine(tuned=5.0)
+    plan = plan_of(machine, 330, "good")
+    assert plan.systems["fine_tuned"]["train"]["epochs"] == 2
+    assert machine.time + 2 * (25 + 5) + 10 < 330
+    assert "fine_tuned" not in plan_of(Machine(tuned=5.0), 250, "good").systems
 
 
 def test_folds_are_trained_too() -> None:

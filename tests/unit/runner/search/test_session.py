@@ -40,7 +40,7 @@ def test_a_trial_that_fails_is_no_end_of_the_search(tmp_path: Path, capsys: pyte
 
 
 def test_a_trial_that_ends_has_its_result(tmp_path: Path) -> None:
-    found = TrialResult(score=0.5, loss=1.0, rows=500, seconds=1.0, ms_per_text=1.0)
+    found = TrialResult(score=0.5, loss=1.0, rows=500, held_out=50, seconds=1.0, ms_per_text=1.0)
     assert session(tmp_path, SimpleNamespace(run=lambda spec, seconds: found)).answer(ASK) == found
 
 
