@@ -39,7 +39,7 @@ def space(toy: Toy) -> Path:
 
 def test_a_system_that_is_not_finished_in_time_is_left_out(toy: Toy, capfd: pytest.CaptureFixture[str]) -> None:
     toy.tell({"fit@bert": {"sleep": 120}})
-    run = limited(toy, 15)
+    run = limited(toy, 25)
     assert run.wall_seconds < 60 and run.code == 0
     assert "bert: left out" in capfd.readouterr().err
     assert states(run) == dict.fromkeys(("gather", "cut@token", "fit@mlp", "judge"), "Completed")
@@ -58,10 +58,24 @@ def test_a_run_in_time_has_all_systems_one_after_another(toy: Toy) -> None:
     assert ends["fit@mlp"] <= begins["fit@bert"]
 
 
-def test_a_stage_that_fails_ends_the_run_as_without_a_limit(toy: Toy) -> None:
-    toy.tell({"fit@mlp": {"codes": [65]}, "cut@wordpiece": {"sleep": 12}})
+@pytest.mark.parametrize("stage", ["fit@mlp", "gather"])
+def test_a_failure_of_the_first_system_or_of_the_data_ends_the_run_as_without_a_limit(stage: str, toy: Toy) -> None:
+    toy.tell({stage: {"codes": [65]}, "cut@wordpiece": {"sleep": 12}})
     run = limited(toy, 5)
-    assert (run.code, states(run)["fit@mlp"]) == (65, "Failed")
+    assert (run.code, states(run)[stage]) == (65, "Failed")
+
+
+def test_another_system_that_fails_is_left_out(toy: Toy, capfd: pytest.CaptureFixture[str]) -> None:
+    toy.tell({"fit@bert": {"codes": [65]}})
+    run = limited(toy, 300)
+    assert run.code == 0 and states(run)["judge"] == "Completed"
+    assert "note: fit@bert failed, so its system is left out" in capfd.readouterr().err
+    assert planned(toy)["systems"] == {"mlp": {"view": "token"}}
+
+
+def test_without_a_limit_a_system_that_fails_ends_the_run(toy: Toy) -> None:
+    toy.tell({"fit@bert": {"codes": [65]}})
+    assert flow(toy, plan=PLAN, space="search").code == 65
 
 
 def test_folders_of_systems_of_another_run_in_the_workspace_are_removed(toy: Toy) -> None:

@@ -97,17 +97,27 @@ class PipelineRun:
             yield from submit(self._submitted, futures, self._runner)
 
     def leave_out_unfinished(self) -> bool:
-        """If the time limit stopped the run, continue it with the finished systems; return whether it did."""
-        left_out = [] if self._limit is None else self._limit.left_out
-        if not left_out or any(outcome.state == "Failed" for outcome in self._runner.outcomes.values()):
+        """If systems failed, or the time limit stopped them, continue the run without them; return whether it did.
+
+        It does not without a limit, or if the first system, or a stage of no system, failed.
+        """
+        if self._limit is None or not (left_out := self._limit.left_out_after(self._failed)):
             return False
-        echo(f"note: the time is up for {', '.join(left_out)}: left out", file=sys.stderr)
+        for outcome in self._failed.values():
+            echo(f"note: {outcome.stage} failed, so its system is left out: {outcome.summary}", file=sys.stderr)
+        if self._limit.left_out:
+            echo(f"note: the time is up for {', '.join(self._limit.left_out)}: left out", file=sys.stderr)
         self._earlier = self.results()
         plan = Plan(**self.request.plan).without(left_out).sections
-        self.request = replace(self.request, plan=plan, systems_until=None)
+        until = None if self._limit.left_out else self._limit.until
+        self.request = replace(self.request, plan=plan, systems_until=until)
         overrides.write(self.workspace.path / "params.yaml", self.request)
         self._prepare()
         return True
+
+    @property
+    def _failed(self) -> dict[str, Outcome]:
+        return {name: outcome for name, outcome in self._runner.outcomes.items() if outcome.state == "Failed"}
 
     def resources(self, stage: Stage) -> AbstractContextManager[Any]:
         """Return the context in which the task of `stage` is submitted: in a Ray cluster with GPUs, it reserves some.

@@ -24,6 +24,15 @@ class TimeLimit:
         self.until, self.systems, self.left_out = until, systems, list[str]()
         self._runner = runner
 
+    def left_out_after(self, failed: Collection[str]) -> list[str]:
+        """Return the systems to leave out, if some stages have `failed`: those of these stages, and those out of time.
+
+        There are none if the first system or another stage is among the failed.
+        """
+        out = [name for name, stages in list(self.systems.items())[1:] if not set(failed).isdisjoint(stages)]
+        known = {stage for name in out for stage in self.systems[name]}
+        return list(dict.fromkeys([*out, *self.left_out])) if known.issuperset(failed) else []
+
     @contextmanager
     def watch(self) -> Iterator[None]:
         """Apply the limit while the context is open."""
