@@ -7,33 +7,30 @@ fine-tuned systems changes with the rows. What they take is estimated by trials 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from epigram.runner.search.candidates import (
     POS_TABLE,
-    SHORTER,
     Candidate,
     Facts,
-    contrastive,
     frozen,
     linear,
     trained,
     views,
 )
-from epigram.runner.search.costs import Costs, contrastive_seconds, examined_rows, frozen_seconds, linear_seconds
+from epigram.runner.search.costs import Costs, examined_rows, linear_seconds
+from epigram.runner.search.fitting import Planned, closed_form, lengthened, total, trained_on_pairs
 from epigram.runner.search.goal import Goal, Stopwatch
 from epigram.runner.search.halving import (
     Answer,
     Ask,
     Failed,
-    Pace,
     halved,
     pace_of,
     predicted_pace,
     probe_system,
-    training_seconds,
     trials_fit,
 )
 from epigram.runner.search.plan import Plan
@@ -42,18 +39,8 @@ from epigram.training.trials.spec import TrialResult
 LINEAR_ROWS = 256  # rows of such a trial of the linear SVM at most; its time is scaled up with a smaller error
 PROBE_ROWS = 64  # rows of a trial that only measures the time
 FIRST_SHARE = 0.4  # of the time that is left, for the linear system, and for the examination of train beside it
-EPOCHS = (8, 6, 4, 3, 2, 1)
-MARGIN = 0.85  # of the time that is left, for what is estimated
 
 Proposals = Generator[Ask, Answer, Plan]
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A candidate with the estimated seconds of its stages."""
-
-    candidate: Candidate
-    seconds: float
 
 
 def propose(facts: Facts, goal: Goal, watch: Stopwatch, costs: Costs, dataset: str) -> Proposals:
@@ -67,8 +54,8 @@ def propose(facts: Facts, goal: Goal, watch: Stopwatch, costs: Costs, dataset: s
     encoder = frozen(facts)[-1:]
     answer = (yield from probe_system(encoder[0], facts, PROBE_ROWS, watch, costs.end)) if encoder else None
     probe = answer if isinstance(answer, TrialResult) else None
-    planned = _closed_form(svm, facts, probe, watch.left - costs.end, costs)
-    planned += _contrastive(facts, goal, probe, watch.left - costs.end - total(planned), costs)
+    planned = closed_form(svm, facts, probe, watch.left - costs.end, costs)
+    planned += trained_on_pairs(facts, goal.quality, probe, watch.left - costs.end - total(planned), costs)
     chosen, reserved = [each.candidate for each in planned], costs.end + total(planned)
     if probe or not encoder:
         chosen += yield from _trained(facts, goal, probe, watch, reserved, costs)
@@ -88,8 +75,7 @@ def _trained(
         paced = [(each.candidate, pace_of(each)) for each in best]
     else:
         paced = [(each, predicted_pace(probe)) for each in variants[:1] if probe]
-    seconds = MARGIN * (watch.left - reserved) - 3 * costs.stage
-    longest = [_lengthened(each, pace, facts, seconds) for each, pace in paced]
+    longest = [lengthened(each, pace, facts, watch.left - reserved, costs) for each, pace in paced]
     return [each for each in longest if each]
 
 
@@ -113,56 +99,6 @@ def _linear(facts: Facts, watch: Stopwatch, costs: Costs) -> Generator[Ask, Answ
             break
         chosen = Planned(candidate, seconds)
     return chosen, first
-
-
-def _closed_form(svm: Planned, facts: Facts, probe: TrialResult | None, seconds: float, costs: Costs) -> list[Planned]:
-    """Return the linear SVM and the systems on a frozen encoder that fit into `seconds`, by a trial of the encoder.
-
-    If `hybrid_linear`, which also counts the n-grams, fits only without the SVM, the SVM is left out.
-    """
-    if probe is None:
-        return [svm]
-    beside, alone = (_frozen(facts, probe, left, costs) for left in (seconds - svm.seconds, seconds))
-    counts = [any(each.candidate.counts_ngrams for each in systems) for systems in (beside, alone)]
-    return alone if counts == [False, True] else [svm, *beside]
-
-
-def _frozen(facts: Facts, probe: TrialResult, seconds: float, costs: Costs) -> list[Planned]:
-    """Return the systems on a frozen encoder that fit into `seconds`, with the longest texts that fit.
-
-    The texts of one that also counts n-grams are not shortened: it would count less than the linear SVM.
-    """
-    found: list[Planned] = []
-    for candidate in frozen(facts):
-        room = MARGIN * (seconds - total(found))
-        shorter = [] if candidate.counts_ngrams else [length for length in SHORTER if length in facts.tokens]
-        lengths = [candidate, *(candidate.with_train(max_length=length) for length in shorter)]
-        estimates = [Planned(each, frozen_seconds(each, probe, facts, costs)) for each in lengths]
-        found += [each for each in estimates if each.seconds <= room][:1]
-    return found
-
-
-def _contrastive(facts: Facts, goal: Goal, probe: TrialResult | None, seconds: float, costs: Costs) -> list[Planned]:
-    """Return the encoder that is trained on pairs, if it fits into `seconds`, by a trial of the frozen one."""
-    tried = contrastive(facts, goal.quality) if probe else []
-    estimates = [Planned(each, contrastive_seconds(each, probe, facts, costs)) for each in tried if probe]
-    return [each for each in estimates if each.seconds <= MARGIN * seconds]
-
-
-def total(planned: Iterable[Planned]) -> float:
-    """Return the estimated seconds of all together."""
-    return sum(each.seconds for each in planned)
-
-
-def _lengthened(candidate: Candidate, pace: Pace, facts: Facts, seconds: float) -> Candidate | None:
-    """Return the candidate with as many epochs as can be trained in `seconds`, None if not even one can."""
-    seconds -= facts.predicted * pace.text
-    for epochs in EPOCHS:
-        found = candidate.with_train(epochs=epochs)
-        needed = training_seconds(found, pace, facts.train, trainings=facts.trainings, held_out=facts.held_out)
-        if needed <= seconds:
-            return found
-    return None
 
 
 def _plan(facts: Facts, chosen: Sequence[Candidate], dataset: str) -> Plan:

@@ -237,6 +237,23 @@ def test_few_rows_have_an_encoder_trained_on_pairs_if_it_fits(
         }
 
 
+def test_an_encoder_trained_on_pairs_does_not_take_the_time_of_fine_tuning() -> None:
+    """500 texts with five folds at 5 ms: about 112 s for the pairs, and 173 s for an epoch of fine-tuning."""
+    few = replace(FOLDED, train=500)
+    found = [plan_of(Machine(encoder=5.0), seconds, "good", few).systems for seconds in (200, 360, 440)]
+    assert [sorted({"setfit", "fine_tuned"} & set(systems)) for systems in found] == [
+        ["setfit"],
+        ["fine_tuned"],
+        ["fine_tuned", "setfit"],
+    ]
+
+
+@pytest.mark.parametrize(("rows", "chosen"), [(200, "setfit"), (201, "fine_tuned")])
+def test_with_very_few_rows_pairs_come_before_fine_tuning(rows: int, chosen: str) -> None:
+    found = plan_of(Machine(encoder=5.0), 330, "good", replace(FOLDED, train=rows)).systems
+    assert {"setfit", "fine_tuned"} & set(found) == {chosen}
+
+
 @pytest.mark.parametrize(("seconds", "rows"), [(60, None), (40, 4_992), (25, 1_152), (19, 500), (5, 500)])
 def test_no_more_texts_are_examined_than_the_time_allows(seconds: float, rows: int | None) -> None:
     """8,000 texts take four times 3.125 s, and the stage 4 s; after the trials of 0.5 s, two fifths may be used."""
