@@ -50,10 +50,8 @@ def tables(page: str) -> list[dict[str, dict[str, str]]]:
 
 def test_a_page_without_cells_says_so(tmp_path: Path) -> None:
     page = accuracy_page.rendered(tmp_path)
-    assert (
-        "0 of 1,372 cells are filled; the tool failed in 0 of them. Test rows were scored 0 times, at most 0 times in one cell."
-        in page
-    )
+    assert "0 of 1,372 cells are filled; the tool failed in 0 of them." in page
+    assert "Test rows were scored 0 times, at most 0 times in one cell." in page
     assert page.endswith("No cell is filled yet.\n")
     assert not tables(page)
     assert all(f"`{tool}`" in page for tool in TOOLS)
