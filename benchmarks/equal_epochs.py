@@ -19,7 +19,7 @@ from benchmarks.configs import config_of
 from benchmarks.corpora import chosen, drawn, encoded
 from benchmarks.corpora import minilm as minilm_view
 from benchmarks.intervals import Right, difference
-from benchmarks.plain_loop import Settings, examples_of, predictions
+from benchmarks.plain_loop import PADDINGS, Settings, examples_of, predictions
 from benchmarks.plain_loop import train as train_plain
 from benchmarks.timing import Plan
 from epigram.inference.dataset_batches import batches_of, template_of
@@ -72,7 +72,7 @@ def small_system(plan: Plan, name: str, view: View) -> dict[str, Any]:
         return np.asarray(predictions(model, held_out, view.pad_id, config, how) == test.labels)
 
     ours = [our_right(training.fresh(name, view, seed), view, train, config, seed) for seed in range(SEEDS)]
-    kinds = [Settings(padding, bf16) for padding in training.PADDINGS]
+    kinds = [Settings(padding, bf16) for padding in PADDINGS]
     peers = {how.name: np.stack([peer(how, seed) for seed in range(SEEDS)]) for how in kinds}
     about = f"{view.corpus}, {len(train):,} training titles, {EPOCHS} epochs"
     return difference(name, about, np.stack(ours), peers)
@@ -95,7 +95,7 @@ def fine_tuning(plan: Plan) -> Comparisons:
         more = {**finetune.arguments(view), "seed": seed}
         made = trainer_peer.trainer(view, minilm.theirs(view, seed), examples, how, plan.scratch, **more)
         made.train()
-        return np.asarray(made.predict(held_out).predictions.argmax(1) == test.labels)
+        return np.asarray(trainer_peer.predicted(made, held_out) == test.labels)
 
     ours = [our_right(minilm.ours(view, seed), view, train, config, seed) for seed in range(SEEDS)]
     kinds = [how for how in finetune.peers() if not how.workers]

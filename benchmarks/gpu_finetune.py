@@ -1,21 +1,24 @@
 """Fine-tuning at BERT-base size in bf16: our loop against transformers' Trainer, and its share of the GPU's peak.
 
-The Trainer pads every text to L, as its example scripts do. It runs with the scripts' defaults (8 texts per batch,
-fp32) and with our batch size in bf16.
+The Trainer runs with the defaults of its example scripts (8 texts per batch, fp32, each text padded to L), and with our
+batch size in bf16: with the same padding, with batches padded to their longest text, and grouped by length.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.gpu_data import CLASSES, DEVICE, PAD, bert, bert_config, peak, peak_memory, seconds, split, texts_of
 from benchmarks.rows import Measured, Reach, Row
-from benchmarks.timing import Plan, apart
+from benchmarks.timing import Plan, Run, apart
 from epigram.models.batches import Rows, TextBatches
 from epigram.models.precision import has_fast_bf16
 from epigram.nn.layers.types import Tokens
@@ -28,8 +31,32 @@ LENGTHS = (32, 64, 128)
 TOKENS = 16_384  # per batch, ours
 STEPS = 100
 SETTINGS = {"tokens": TOKENS, "lengths": list(LENGTHS), "steps": STEPS}
+SHARES = {32: 40, 128: 50}  # wanted percentage of the GPU's peak, by length
 DEFAULT_BATCH = 8  # texts, of the Trainer
+MEMORY_PEER = "Trainer, bf16, our batch, grouped by length"
 BF16 = has_fast_bf16(DEVICE.type)  # false on a CPU that emulates it: the tiny run would take minutes
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Batch size (texts), padding and precision of the Trainer, and its number of dataloader workers."""
+
+    batch: int
+    padding: Literal["to L", "to the longest", "grouped by length"]
+    bf16: bool = BF16
+    workers: int = 0
+
+
+def peers(batch: int) -> dict[str, Settings]:
+    """Return the Trainer's settings by name: its scripts' defaults, then those with our batch size."""
+    ours = "Trainer, bf16, our batch"
+    return {
+        "Trainer at its scripts' defaults": Settings(DEFAULT_BATCH, "to L", bf16=False),
+        f"{ours}, padded to L": Settings(batch, "to L"),
+        f"{ours}, dynamic padding": Settings(batch, "to the longest"),
+        f"{ours}, grouped by length": Settings(batch, "grouped by length"),
+        f"{ours}, grouped by length, 2 dataloader workers": Settings(batch, "grouped by length", workers=2),
+    }
 
 
 class TimedBatches(TextBatches):
@@ -81,8 +108,8 @@ def train_ours(model: nn.Module, train: TextBatches, dev: TextBatches, config: T
     Trainer(model, label_objective(train, dev, config), seed=0).run()
 
 
-def theirs(plan: Plan, part: Split, length: int, *, batch: int, bf16: bool) -> Any:
-    """Return transformers' Trainer on the texts, padded to `length`."""
+def theirs(plan: Plan, part: Split, length: int, how: Settings) -> Any:
+    """Return transformers' Trainer on the texts."""
     from transformers import BertConfig, BertForSequenceClassification, PrinterCallback, TrainingArguments
     from transformers import Trainer as TheirTrainer
 
@@ -90,9 +117,12 @@ def theirs(plan: Plan, part: Split, length: int, *, batch: int, bf16: bool) -> A
     config = BertConfig(**{**sizes, "pad_token_id": PAD, "num_labels": CLASSES})
     arguments = TrainingArguments(
         output_dir=str(plan.scratch / "trainer"),
-        per_device_train_batch_size=batch,
+        per_device_train_batch_size=how.batch,
         num_train_epochs=1,
-        bf16=bf16,
+        bf16=how.bf16,
+        train_sampling_strategy="group_by_length" if how.padding == "grouped by length" else "random",
+        dataloader_num_workers=how.workers,
+        logging_nan_inf_filter=False,  # it reads every loss and so waits for the GPU in each step
         save_strategy="no",
         report_to="none",
         logging_strategy="no",
@@ -101,28 +131,35 @@ def theirs(plan: Plan, part: Split, length: int, *, batch: int, bf16: bool) -> A
     )
     if arguments.n_gpu > 1:
         arguments._n_gpu = 1  # one GPU, like our loop
-    trainer = TheirTrainer(BertForSequenceClassification(config), arguments, train_dataset=examples(part, length))
+    rows, collate = examples(part), partial(padded, length=length if how.padding == "to L" else None)
+    trainer = TheirTrainer(BertForSequenceClassification(config), arguments, collate, train_dataset=rows)
     trainer.remove_callback(PrinterCallback)
     return trainer
 
 
-def examples(part: Split, length: int) -> Any:
-    """Return each text padded to `length`, like a tokenizer with `padding="max_length"`."""
-    ids, valid = np.full((len(part), length), PAD), np.zeros((len(part), length), np.int64)
-    for row, text in enumerate(part.ids):
-        ids[row, : len(text)], valid[row, : len(text)] = text, 1
-    tensors = zip(torch.from_numpy(ids), torch.from_numpy(valid), part.labels.tolist(), strict=True)
-    return [{"input_ids": text, "attention_mask": mask, "labels": label} for text, mask, label in tensors]
+def examples(part: Split) -> list[dict[str, Any]]:
+    """Return each text and its label in the format of the Trainer, without padding."""
+    texts = (torch.tensor(ids, dtype=torch.int64) for ids in part.ids)
+    return [{"input_ids": ids, "labels": label} for ids, label in zip(texts, part.labels.tolist(), strict=True)]
+
+
+def padded(rows: list[dict[str, Any]], length: int | None) -> dict[str, Tensor]:
+    """Return a batch of texts (B, L), padded to `length` tokens, or to the longest of them if None."""
+    ids = pad_sequence([row["input_ids"] for row in rows], batch_first=True, padding_value=PAD)
+    if length is not None:
+        ids = nn.functional.pad(ids, (0, length - ids.shape[1]), value=PAD)
+    labels = torch.tensor([row["labels"] for row in rows])
+    return {"input_ids": ids, "attention_mask": (ids != PAD).long(), "labels": labels}
 
 
 def length_rows(plan: Plan, length: int) -> list[Row]:
     """Return texts per second, share of the peak and time on data at one length."""
     batch, part = texts_for(plan, length)
-    few = split(DEFAULT_BATCH * (2 if plan.tiny else 2 * STEPS), length)
+    few = split(DEFAULT_BATCH * (2 if plan.tiny else 2 * STEPS), length)  # for the defaults, which are slow
     model, train, dev = bert(length, tiny=plan.tiny), texts_of(part, length), texts_of(split(8, length, seed=1), length)
     config = our_config(length, batch)
-    default = theirs(plan, few, length, batch=DEFAULT_BATCH, bf16=False)
-    same = theirs(plan, part, length, batch=batch, bf16=BF16)
+    kinds = peers(batch)
+    trainers = [theirs(plan, few if how.batch == DEFAULT_BATCH else part, length, how) for how in kinds.values()]
     limit, origin = peak(tiny=plan.tiny)
 
     def ours() -> dict[str, float]:
@@ -132,14 +169,15 @@ def length_rows(plan: Plan, length: int) -> list[Row]:
     def peer(trainer: Any) -> dict[str, float]:
         return {"texts/s": trainer.train().metrics["train_samples_per_second"]}  # without its set-up
 
-    ours(), peer(default), peer(same)  # warm-up: the first runs select kernels and allocate memory
-    mine, first, second = plan.alternate(ours, lambda: peer(default), lambda: peer(same))
-    work, rate = f"BERT base, texts of {length // 2} to {length} tokens", mine["texts/s"]
-    peers = {"Trainer at its scripts' defaults": first["texts/s"], "Trainer, bf16, our batch": second["texts/s"]}
-    share, reach = f"{work}, FLOPs on real tokens over {origin}", Reach("≥", 50) if length == LENGTHS[-1] else None
+    works: list[Run] = [ours, *(partial(peer, each) for each in trainers)]
+    for run in works:
+        run()  # warm-up: the first runs select kernels and allocate memory
+    mine, *others = plan.alternate(*works)
+    rates = {name: found["texts/s"] for name, found in zip(kinds, others, strict=True)}
+    work, share = f"BERT base, texts of {length // 2} to {length} tokens", SHARES.get(length)
     return [
-        Row(work, "texts/s", rate, peers, Reach("≥", 3, "ratio")),
-        Row(share, "%", mine["%"], reach=reach),
+        Row(work, "texts/s", mine["texts/s"], rates, Reach("≥", 3, "ratio")),
+        Row(f"{work}, FLOPs on real tokens over {origin}", "%", mine["%"], reach=Reach("≥", share) if share else None),
         data_row(work, model, part, dev, config),
     ]
 
@@ -163,7 +201,7 @@ def memory_of(plan: Plan, length: int, whose: Literal["ours", "theirs"]) -> floa
     """Return the peak memory (GB) of training with our batch size in bf16; call it in a separate process."""
     batch, part = texts_for(plan, length)
     if whose == "theirs":
-        theirs(plan, part, length, batch=batch, bf16=BF16).train()
+        theirs(plan, part, length, peers(batch)[MEMORY_PEER]).train()
     else:
         dev = texts_of(split(8, length, seed=1), length)
         train_ours(bert(length, tiny=plan.tiny), texts_of(part, length), dev, our_config(length, batch))
@@ -172,8 +210,8 @@ def memory_of(plan: Plan, length: int, whose: Literal["ours", "theirs"]) -> floa
 
 def rows(plan: Plan) -> list[Row]:
     """Return the rows of every length, and the memory of the longest."""
-    lengths = LENGTHS[-1:] if plan.tiny else LENGTHS
+    lengths = tuple(SHARES) if plan.tiny else LENGTHS
     found = [row for length in lengths for row in length_rows(plan, length)]
     ours, peer = (Measured((apart(memory_of, plan, LENGTHS[-1], whose),)) for whose in ("ours", "theirs"))
     work = f"BERT base, {TOKENS:,} tokens a batch, peak memory"
-    return [*found, Row(work, "GB", ours, {"Trainer, bf16, our batch": peer})]
+    return [*found, Row(work, "GB", ours, {MEMORY_PEER: peer})]

@@ -1,26 +1,25 @@
-"""Small models on data in GPU memory: captured steps (CUDA graphs), our loop, and a plain loop with padded batches."""
+"""Small models on data in GPU memory: captured steps (CUDA graphs), our loop, and a plain loop with a DataLoader."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-import torch
-from torch import nn
+from torch import Tensor, nn
 
 from benchmarks.gpu_data import DEVICE, PAD, seconds, split, system, texts_of
-from benchmarks.plain_loop import Batch, examples_of, padded_batches
+from benchmarks.plain_loop import PADDINGS, Batch, Padding, examples_of, name_of, optimizer_of, padded_batches, step
 from benchmarks.rows import Measured, Row
 from benchmarks.timing import Plan
 from epigram.models.batches import TextBatches
 from epigram.models.precision import matmul_precision
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES
-from epigram.nn.layers.types import Tokens
 from epigram.text.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
 from epigram.training.cuda_graphs import GraphSteps
@@ -31,7 +30,6 @@ from epigram.training.trainer import Trainer
 SYSTEMS = ("textcnn", "dmsp", "transformer")
 LENGTH, BATCH, STEPS = 32, 64, 1_000
 SETTINGS = {"max_length": LENGTH, "batch": BATCH, "steps": STEPS}
-PEER = "plain PyTorch loop, padded to max_length, the same precision"
 
 
 class Captured:
@@ -53,24 +51,32 @@ class Captured:
 
 
 def moved(batches: Any) -> Iterator[Batch]:
-    """Yield the batches of a DataLoader on the device."""
+    """Yield the batches of a DataLoader on the device, copied from pinned memory without a wait for the device."""
     for tokens, labels in batches:
-        yield Tokens(tokens.ids.to(DEVICE), tokens.valid.to(DEVICE)), labels.to(DEVICE)
+        yield replace(tokens, ids=copied(tokens.ids), valid=copied(tokens.valid)), copied(labels)
+
+
+def copied(values: Tensor) -> Tensor:
+    """Return `values` on the device."""
+    return values.pin_memory().to(DEVICE, non_blocking=True) if DEVICE.type == "cuda" else values
 
 
 def plain_epoch(model: nn.Module, batches: Any, config: TrainingConfig, rates: Any) -> int:
-    """Train one epoch as in a tutorial, in the same precision, and return its number of steps."""
+    """Train one epoch in the same precision, and return its number of steps."""
     model.train()
-    for tokens, labels in moved(batches):
-        with matmul_precision(config.precision, DEVICE):
-            loss = model(tokens, labels).loss
-        rates.optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), config.clip or 1.0)
-        rates.optimizer.step()
-        rates.step()
-        loss.item()
+    for batch in moved(batches):
+        step(model, batch, config, rates, matmul_precision(config.precision, DEVICE))
     return len(batches)
+
+
+def plain_peer(name: str, part: Split, padding: Padding, config: TrainingConfig) -> tuple[nn.Module, Callable[[], int]]:
+    """Return a fresh model, and a function that trains it for an epoch in the plain loop."""
+    model, batches = (
+        system(name, LENGTH),
+        padded_batches(examples_of(part), PAD, BATCH, padding=padding, longest=LENGTH),
+    )
+    rates = build_schedule(optimizer_of(model, config), replace(config, schedule="constant"), len(batches))
+    return model, lambda: plain_epoch(model, batches, config, rates)
 
 
 def accuracy(model: nn.Module, dev: TextBatches) -> float:
@@ -79,20 +85,20 @@ def accuracy(model: nn.Module, dev: TextBatches) -> float:
 
 
 def system_rows(plan: Plan, name: str, part: Split, dev_part: Split) -> list[Row]:
-    """Return steps per second of all three, and the dev accuracy with captured steps and with the plain loop."""
+    """Return steps per second of ours and of the plain loops, and the dev accuracy of captured and of plain steps."""
     config = TrainingConfig(**{**RECIPES[name].train, "epochs": 1, "batch_size": BATCH, "max_length": LENGTH})
     texts, dev = texts_of(part, LENGTH), texts_of(dev_part, LENGTH)
     few = texts_of(split(8, LENGTH, seed=2), LENGTH)
-    model, other = system(name, LENGTH), system(name, LENGTH)
+    model = system(name, LENGTH)
     captured = Captured(model, texts, config, 1 if plan.tiny else 8)
     start = perf_counter()
     captured.epoch()
     first = perf_counter() - start
-    batches = padded_batches(examples_of(part), PAD, BATCH, padding="to max_length", longest=LENGTH)
-    plain = torch.optim.AdamW(other.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
-    rates = build_schedule(plain, replace(config, schedule="constant"), len(batches))
-    plain_epoch(other, batches, config, rates)
-    learnt = Measured((accuracy(model, dev),)), Measured((accuracy(other, dev),))
+    plain = {f"{name_of(how)}, the same precision": plain_peer(name, part, how, config) for how in PADDINGS}
+    for _, epoch in plain.values():
+        epoch()
+    learnt = {peer: Measured((accuracy(other, dev),)) for peer, (other, _) in plain.items()}
+    mine_learnt = Measured((accuracy(model, dev),))
 
     def looped() -> int:
         trainer = Trainer(system(name, LENGTH), label_objective(texts, few, config), seed=0)
@@ -104,17 +110,15 @@ def system_rows(plan: Plan, name: str, part: Split, dev_part: Split) -> list[Row
         taken = seconds(lambda: done.append(epoch()))
         return {"steps/s": done[0] / taken, "s": taken}
 
-    mine, loop, slow = plan.alternate(
-        lambda: rate(captured.epoch),
-        lambda: rate(looped),
-        lambda: rate(lambda: plain_epoch(other, batches, config, rates)),
-    )
+    works = (captured.epoch, looped, *(epoch for _, epoch in plain.values()))
+    mine, loop, *others = plan.alternate(*(partial(rate, work) for work in works))
+    peers = {peer: found["steps/s"] for peer, found in zip(plain, others, strict=True)}
     work = f"{name}, {BATCH} texts of {LENGTH // 4} to {LENGTH} tokens"
     return [
-        Row(f"{work}, captured steps", "steps/s", mine["steps/s"], {PEER: slow["steps/s"]}),
-        Row(f"{work}, our loop", "steps/s", loop["steps/s"], {PEER: slow["steps/s"]}),
+        Row(f"{work}, captured steps", "steps/s", mine["steps/s"], peers),
+        Row(f"{work}, our loop", "steps/s", loop["steps/s"], peers),
         Row(f"{work}, first captured epoch less another", "s", Measured((first - mine["s"].median,))),
-        Row(f"{work}, dev accuracy after an epoch, captured", "%", learnt[0], {PEER: learnt[1]}),
+        Row(f"{work}, dev accuracy after an epoch, captured", "%", mine_learnt, learnt),
     ]
 
 

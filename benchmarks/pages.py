@@ -1,6 +1,6 @@
 """Write the tables of benchmarks from a results file: python -m benchmarks.pages [FILE], after make bench.
 
-docs/benchmarks.md has every rate and time, the README one row for each kind of work.
+docs/benchmarks.md has every rate, every time and every target, the README one row for each kind of work.
 
 Without FILE it uses the results file of this machine.
 """
@@ -30,18 +30,18 @@ README_ROWS = (  # starts of rows; for each kind of work the one that most users
     "epigram predict, MiniLM, cold",
     "the flow with nothing to do, with no server",
 )
-TIMES = {"texts/s", "titles/s", "ms", "s"}  # units of the rows that are shown
+TIMES = {"texts/s", "titles/s", "ms", "s"}  # units of the rows that are shown without a target
 HEAD = f"| work | epigram | best peer | ratio | accuracy: epigram's, less the peers' [95%] | target |\n|{' --- |' * 6}"
 
 
 def rendered(facts: Mapping[str, Any] | None, starts: tuple[str, ...] = ("",)) -> str:
-    """Return a Markdown table that compares rates and times with the best peer, of rows with one of these `starts`."""
+    """Return a Markdown table of rates, times and targets with the best peer, of rows with one of these `starts`."""
     if facts is None:
         return NONE
     rows = [
         row
         for row in judged(facts["rows"], facts["accuracy"])
-        if row["unit"] in TIMES and row["work"].startswith(starts)
+        if (row["unit"] in TIMES or row["reach"]) and row["work"].startswith(starts)
     ]
     about = f"{facts['machine']}, commit {str(facts['commit'])[:10]}, {facts['date']}:"
     return "\n".join([about, "", HEAD, *map(_line, rows), ""])
@@ -51,7 +51,7 @@ def _line(row: Mapping[str, Any]) -> str:
     peer = row["peers"][0] if row["peers"] else None
     cells = [
         row["work"],
-        f"{row['ours']:,g} {row['unit']}",
+        f"{row['ours']:,g} {row['unit']}".strip(),
         f"{peer['name']}: {peer['value']:,g}" if peer else "",
         f"{peer['ratio']:.2f} ×" if peer and peer["ratio"] is not None else "",
         _accuracy(row),
@@ -68,9 +68,7 @@ def _accuracy(row: Mapping[str, Any]) -> str:
 
 
 def _target(row: Mapping[str, Any]) -> str:
-    if row["reached"] is None:
-        return ""
-    return f"{row['reach']}: {'reached' if row['reached'] else 'not reached'}"
+    return f"{row['reach']}: {row['verdict']}" if row["verdict"] else ""
 
 
 def starts_on(page: Path) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
+from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader
 
 from epigram.nn.layers.types import Tokens
@@ -24,6 +25,7 @@ from epigram.training.optimization import build_schedule
 Example = tuple[Tensor, Tensor]
 Batch = tuple[Tokens, Tensor]
 Padding = Literal["to the longest", "to max_length", "grouped by length"]
+PADDINGS: tuple[Padding, ...] = ("grouped by length", "to the longest")  # the best known ones
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,16 @@ class Settings:
     @property
     def name(self) -> str:
         """Name of the peer in the results: the loop and its settings."""
-        padding = "grouped by length" if self.padding == "grouped by length" else f"padded {self.padding}"
-        return f"plain PyTorch loop, {padding}, {'bf16 autocast' if self.bf16 else 'fp32'}"
+        return f"{name_of(self.padding)}, {'bf16 autocast' if self.bf16 else 'fp32'}"
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the autocast context of the forward pass."""
         return torch.autocast("cpu", dtype=torch.bfloat16) if self.bf16 else nullcontext()
+
+
+def name_of(padding: Padding) -> str:
+    """Return the name of the loop with this padding."""
+    return f"plain PyTorch loop, {padding if padding == 'grouped by length' else f'padded {padding}'}"
 
 
 def examples_of(part: Split) -> list[Example]:
@@ -60,7 +66,8 @@ def collated(pad_id: int, longest: int, *, full: bool) -> Callable[[list[Example
         ids = pad_sequence([text[:longest] for text in texts], batch_first=True, padding_value=pad_id)
         if full:
             ids = pad(ids, (0, longest - ids.shape[1]), value=pad_id)
-        return Tokens(ids, ids != pad_id), torch.stack(labels)
+        lengths = np.array([min(len(text), longest) for text in texts])
+        return Tokens(ids, ids != pad_id, lengths=lengths), torch.stack(labels)
 
     return collate
 
@@ -82,18 +89,29 @@ def padded_batches(
 def train(model: nn.Module, examples: list[Example], pad_id: int, config: TrainingConfig, settings: Settings) -> None:
     """Train for our number of epochs, with our batch size, learning rates and gradient clipping."""
     batches = padded_batches(examples, pad_id, config.batch_size, padding=settings.padding, longest=config.max_length)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
-    rates = build_schedule(optimizer, config, config.epochs * len(batches))
+    rates = build_schedule(optimizer_of(model, config), config, config.epochs * len(batches))
     model.train()
-    for tokens, labels in chain.from_iterable(repeat(batches, config.epochs)):
-        optimizer.zero_grad()
-        with settings.autocast():
-            loss = model(tokens, labels).loss
-        loss.backward()
-        if config.clip is not None:
-            nn.utils.clip_grad_norm_(model.parameters(), config.clip)
-        optimizer.step()
-        rates.step()
+    for batch in chain.from_iterable(repeat(batches, config.epochs)):
+        step(model, batch, config, rates, settings.autocast())
+
+
+def optimizer_of(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+    """Return AdamW with our learning rate and weight decay; like ours, it is fused, on the CPU too."""
+    return torch.optim.AdamW(model.parameters(), config.learning_rate, weight_decay=config.weight_decay, fused=True)
+
+
+def step(
+    model: nn.Module, batch: Batch, config: TrainingConfig, rates: LRScheduler, precision: AbstractContextManager[Any]
+) -> None:
+    """Train on one batch, with the forward pass in `precision`. It does not wait for a GPU."""
+    rates.optimizer.zero_grad()
+    with precision:
+        loss = model(*batch).loss
+    loss.backward()
+    if config.clip is not None:
+        nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+    rates.optimizer.step()
+    rates.step()
 
 
 @torch.no_grad()

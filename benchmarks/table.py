@@ -5,19 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-HEAD = ("work", "unit", "ours", "best peer", "ratio", "limit", "target", "reached", "accuracy: ours, less peer's [95%]")
+HEAD = ("work", "unit", "ours", "best peer", "ratio", "limit", "target", "verdict", "accuracy: ours, less peer's [95%]")
 Record = Mapping[str, Any]
 
 
 def judged(records: Sequence[Record], accuracy: Sequence[Record]) -> list[dict[str, Any]]:
-    """Return the rows with their accuracy comparisons; a target with worse accuracy does not count as reached."""
+    """Return the rows with their accuracy comparisons and the verdict on their targets."""
     by_name = {entry["name"]: entry for entry in accuracy}
     found = []
     for record in records:
         compared = by_name.get(record["accuracy"])
-        worse = compared is not None and any(peer["worse"] for peer in compared["peers"])
-        found.append({**record, "compared": compared, "reached": False if worse else record["reached"]})
+        found.append({**record, "compared": compared, "verdict": verdict(record, compared)})
     return found
+
+
+def verdict(record: Record, compared: Record | None) -> str | None:
+    """Return whether a row's target is reached; None without one.
+
+    A target with worse accuracy is not reached, and with an accuracy that is not measured it is not known to be.
+    """
+    if not record["reached"]:
+        return None if record["reached"] is None else "not reached"
+    if record["accuracy"] is not None and compared is None:
+        return "accuracy not measured"
+    worse = compared is not None and any(peer["worse"] for peer in compared["peers"])
+    return "not reached" if worse else "reached"
 
 
 def table(records: Sequence[Record], accuracy: Sequence[Record] = ()) -> str:
@@ -40,7 +52,7 @@ def _cells(record: Record) -> tuple[str, ...]:
         f"{record['ratio']:.2f}" if record["ratio"] is not None else "–",
         f"{record['limit']:.0%}" if record["limit"] is not None else "–",
         record["reach"] or "–",
-        {True: "yes", False: "NO", None: "–"}[record["reached"]],
+        record["verdict"] or "–",
         _accuracy(record),
     )
 

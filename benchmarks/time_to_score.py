@@ -5,12 +5,14 @@
 The wanted accuracy is the Trainer's mean after three epochs less 0.3 points. Each side has the best of three learning
 rates, by the accuracy at the end of the first seed's training. The wanted accuracy is reached at the first of two
 evaluations in a row that have it. Both sides evaluate all of dev six times an epoch, and the clock includes these
-evaluations. Prints one line of JSON for each training, and a summary.
+evaluations and the copies of the best weights. On both sides, the accuracy on test is that of the weights that are best
+on dev. Prints one line of JSON for each training, and a summary.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -99,19 +101,26 @@ def ours(view: View, arm: str, rate: float, seed: int) -> Curve:
 
 
 def theirs(view: View, rate: float, seed: int, folder: Path) -> Curve:
-    """Return the curve of one training of the Trainer, which keeps the weights of its last step."""
+    """Return the curve of one training of the Trainer.
+
+    The weights with the best accuracy are kept in memory, as in our loop: with `load_best_model_at_end`, the Trainer
+    would write a checkpoint with the optimizer's state at every evaluation.
+    """
     from transformers import TrainerCallback
     from transformers.trainer_utils import IntervalStrategy
 
-    began, seconds, accuracy = perf_counter(), list[float](), list[float]()
+    began, seconds, accuracy, best = perf_counter(), list[float](), list[float](), dict[str, Any]()
 
     class Clock(TrainerCallback):
-        """Callback that notes when each evaluation ends."""
+        """Callback that notes when each evaluation ends, and copies the best weights."""
 
         def on_evaluate(self, *_: Any, **known: Any) -> None:
             """Note the time and the accuracy."""
+            found = known["metrics"]["eval_accuracy"]
+            if found > max(accuracy, default=-1.0):
+                best.update(copy.deepcopy(known["model"].state_dict()))
             seconds.append(perf_counter() - began)
-            accuracy.append(known["metrics"]["eval_accuracy"])
+            accuracy.append(found)
 
     rows = {name: trainer_peer.examples(view, view.split(name)) for name in ("train", "dev", "test")}
     steps = -(-len(rows["train"]) // BATCH)
@@ -132,11 +141,12 @@ def theirs(view: View, rate: float, seed: int, folder: Path) -> Curve:
     by_length = [sorted(rows[name], key=lambda row: len(row["input_ids"])) for name in ("dev", "test")]
     made.args.eval_strategy = IntervalStrategy.STEPS
     made.eval_dataset, made.compute_metrics = by_length[0], right
-    made.add_callback(Clock())
+    made.add_callback(Clock)
     began = perf_counter()
     made.train()
-    curve = list(seconds), list(accuracy)
-    return Curve(*curve, made.evaluate(by_length[1])["eval_accuracy"])
+    made.remove_callback(Clock)
+    made.model.load_state_dict(best)
+    return Curve(seconds, accuracy, made.evaluate(by_length[1])["eval_accuracy"])
 
 
 def right(predicted: Any) -> dict[str, float]:

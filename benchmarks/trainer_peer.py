@@ -7,6 +7,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from benchmarks import minilm
 from benchmarks.plain_loop import examples_of
 from epigram.text.encoded_dataset import Split, View
@@ -62,6 +65,15 @@ def trainer(view: View, model: Any, rows: list[dict[str, Any]], how: Settings, f
     )
     made.remove_callback(transformers.PrinterCallback)
     return made
+
+
+def predicted(made: Any, rows: list[dict[str, Any]]) -> NDArray[np.int64]:
+    """Return the predicted class of each row, (N,), in the order of `rows`.
+
+    A Trainer that groups by length also draws the order of the texts that it predicts, and returns them in this order.
+    """
+    made.args.train_sampling_strategy = "sequential"
+    return np.asarray(made.predict(rows).predictions.argmax(1))
 
 
 def run(

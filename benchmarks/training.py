@@ -11,7 +11,7 @@ from torch import nn
 from benchmarks.configs import config_of
 from benchmarks.corpora import encoded
 from benchmarks.measured_steps import STEPS, WARM_UP, examples_of_both, our_run, parts, plain_run
-from benchmarks.plain_loop import Padding, Settings
+from benchmarks.plain_loop import PADDINGS, Settings
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan
 from epigram.inference.dataset_batches import data_spec_of
@@ -24,7 +24,6 @@ SYSTEMS = ("textcnn", "dpcnn", "att_blstm", "transformer")
 LENGTH = 32  # tokens; one of the peers pads every title to this length
 TITLES = 10_000
 SETTINGS = {"max_length": LENGTH, "steps": STEPS, "warm_up_steps": WARM_UP, "batch": "the recipe's", "threads": 1}
-PADDINGS: tuple[Padding, ...] = ("grouped by length", "to the longest")
 
 
 def peers() -> list[Settings]:

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 import torch
 
-from benchmarks import corpora, pipeline
+from benchmarks import corpora, gpu_small, measured_steps, pipeline
 from benchmarks.equal_epochs import LastWeights
-from benchmarks.plain_loop import Settings, padded_batches, train
+from benchmarks.plain_loop import Settings, optimizer_of, padded_batches, train
 from benchmarks.timing import process
 from epigram.core.ragged import Ragged
 from epigram.nn.layers.types import Prediction, Tokens
@@ -20,6 +20,7 @@ from epigram.text.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.classification import Classification
 from epigram.training.trainer import Trainer
+from tests.support.host_waits import Waits
 from tests.support.scripted import CONFIG, Dev, Scripted, texts
 
 
@@ -96,6 +97,47 @@ def test_the_plain_loop_trains_as_many_epochs_as_ours(epochs: int) -> None:
     model, config = Counting(), TrainingConfig(epochs=epochs, batch_size=4)
     train(model, texts, 0, config, Settings("to the longest", bf16=False))
     assert model.texts == 10 * epochs
+
+
+def test_the_plain_loop_has_our_optimizer_and_knows_the_lengths_of_its_texts() -> None:
+    config = TrainingConfig(learning_rate=0.5, weight_decay=0.25)
+    found = optimizer_of(torch.nn.Linear(2, 2), config).defaults
+    assert (found["fused"], found["lr"], found["weight_decay"]) == (True, 0.5, 0.25)
+    texts = [(torch.ones(length, dtype=torch.int64), torch.tensor(0)) for length in (2, 9)]
+    [(tokens, _)] = padded_batches(texts, 0, 2, padding="to the longest", longest=6, shuffle=False)
+    assert tokens.lengths.tolist() == tokens.valid.sum(1).tolist() == [2, 6]
+
+
+@pytest.mark.parametrize("padding", ["to the longest", "grouped by length"])
+def test_the_plain_loop_of_a_gpu_does_not_wait_for_it(padding: Any) -> None:
+    reads = []
+    for steps in (1, 3):
+        part = gpu_small.split(steps * gpu_small.BATCH, gpu_small.LENGTH, shortest=0.25)
+        _, epoch = gpu_small.plain_peer("textcnn", part, padding, TrainingConfig(clip=1.0))
+        with Waits() as waits:
+            assert epoch() == steps
+        reads.append(waits.found.count("_local_scalar_dense"))
+    assert reads[0] == reads[1]  # the DataLoader's own seeds, which are on the CPU
+
+
+def test_the_clock_has_the_construction_of_our_trainer(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+
+    class Slow:
+        """Trainer that takes five seconds to construct and one to run."""
+
+        def __init__(self, *_: Any, **__: Any) -> None:
+            clock[0] += 5
+
+        def run(self) -> None:
+            clock[0] += 1
+
+    monkeypatch.setattr(measured_steps, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(measured_steps, "Trainer", Slow)
+    monkeypatch.setattr(measured_steps, "texts_of", lambda *_: None)
+    monkeypatch.setattr(measured_steps, "label_objective", lambda *_: None)
+    view: Any = type("Dev", (), {"split": lambda *_: PART})()
+    assert measured_steps.our_run(None, view, (PART, PART), TrainingConfig(), 0.1) == 6
 
 
 def test_the_hook_measures_a_stage_command_and_nothing_else(tmp_path: Path) -> None:

@@ -6,14 +6,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from benchmarks import corpora, gpu, intervals, pages, results, run
-from benchmarks.rows import Reach
+from benchmarks import corpora, export, finetune, gpu, intervals, pages, results, run
+from benchmarks.rows import Measured, Reach
 from benchmarks.table import judged, table
 from benchmarks.timing import Plan, SkippedError
 from tests.support.benchmarks import row
@@ -51,12 +52,32 @@ def test_a_ratio_without_peers_is_neither_reached_nor_missed() -> None:
     assert row(peers={}, reach=Reach("≥", 2, "ratio")).reached is None
 
 
-@pytest.mark.parametrize(("worse", "reached"), [(False, True), (True, False)])
-def test_a_rate_at_a_worse_accuracy_is_not_reached(worse: bool, reached: bool) -> None:
+@pytest.mark.parametrize(("worse", "verdict"), [(False, "reached"), (True, "not reached")])
+def test_a_rate_at_a_worse_accuracy_is_not_reached(worse: bool, verdict: str) -> None:
     record = row(reach=Reach("≥", 1, "ratio"), accuracy="mine").record()
     others = [comparison("another", worse=True), comparison("mine", worse=worse)]
     [found] = judged([record], others)
-    assert (found["reached"], found["compared"]["name"]) == (reached, "mine")
+    assert (found["verdict"], found["compared"]["name"]) == (verdict, "mine")
+
+
+@pytest.mark.parametrize(
+    ("bound", "accuracy", "verdict"),
+    [
+        (1, "mine", "accuracy not measured"),
+        (2, "mine", "not reached"),
+        (1, None, "reached"),
+        (2, None, "not reached"),
+        (None, "mine", None),
+    ],
+)
+def test_a_rate_without_its_accuracy_is_not_reached(
+    bound: int | None, accuracy: str | None, verdict: str | None
+) -> None:
+    record = row(reach=None if bound is None else Reach("≥", bound, "ratio"), accuracy=accuracy).record()
+    [found] = judged([record], [comparison("another")])
+    assert found["verdict"] == verdict
+    assert (verdict or "–") in table([record])
+    assert (f": {verdict} |" in pages.rendered({**FACTS, "rows": [record], "accuracy": []})) == (verdict is not None)
 
 
 def test_the_table_shows_every_peer_the_best_one_first_and_the_accuracy() -> None:
@@ -226,7 +247,8 @@ def test_the_settings_name_the_number_of_threads(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_table_leads_with_the_best_peer() -> None:
-    rows = [row(reach=Reach("≥", 2, "ratio"), accuracy="mine").record(), row(unit="GB").record()]
+    untold = row(unit="GB").record()  # neither a rate or a time, nor a target
+    rows = [row(reach=Reach("≥", 2, "ratio"), accuracy="mine").record(), untold]
     text = pages.written(
         "a\n<!-- benchmarks -->\nold\n<!-- /benchmarks -->\nb\n",
         "m.json",
@@ -235,6 +257,34 @@ def test_a_table_leads_with_the_best_peer() -> None:
     start, *_, line, end, last = text.splitlines()
     assert (start, end, last) == ("a", "<!-- /benchmarks -->", "b")
     assert line == "| w | 10 texts/s | b: 8 | 1.25 × | 79.0 %, -1.0 [-2.0, 0.5] | ≥ 2 ×: not reached |"
+
+
+@pytest.mark.parametrize("unit", ["GB", "points", "% of bf16 limit", ""])
+def test_the_page_has_every_row_with_a_target(unit: str) -> None:
+    missed = row(unit=unit, peers={}, reach=Reach("≥", 12)).record()
+    line = pages.rendered({**FACTS, "rows": [missed], "accuracy": []}).splitlines()[-1]
+    assert line == f"| w | {f'10 {unit}'.strip()} |  |  |  | ≥ 12: not reached |"
+
+
+def test_the_share_of_the_limit_and_the_loss_of_int8_have_the_targets_of_the_specification(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    one, view = Measured((1.0,)), SimpleNamespace(corpus="mr", split=lambda _: SimpleNamespace(labels=np.zeros(1)))
+    rates = {"texts/s": one, "GFLOP/s": one}
+    monkeypatch.setattr(finetune, "prepared", lambda _: view)
+    monkeypatch.setattr(finetune, "throughput", lambda *_: ({finetune.FAST: one, "fp32": one}, rates, {"a": one}))
+    monkeypatch.setattr(finetune, "padding_row", lambda _: row())
+    monkeypatch.setattr(export, "View", SimpleNamespace(load=lambda _: view))
+    for name in ("minilm_view", "template_of", "batches_of"):
+        monkeypatch.setattr(export, name, lambda *_: {})
+    monkeypatch.setattr(export, "forms", lambda *_: dict.fromkeys(("eager", "fp32", "int8")))
+    predicted = SimpleNamespace(logits=np.zeros((1, 1)), score=lambda _: 0.5)
+    monkeypatch.setattr(export, "predictions", lambda *_: dict.fromkeys(("eager", "fp32", "int8"), predicted))
+    monkeypatch.setattr(export, "speed_rows", lambda *_: [])
+    plan = Plan(tmp_path)
+    reach = {each.unit: str(each.reach) for each in (*finetune.rows(plan), *export.rows(plan))}
+    assert reach[f"% of {finetune.FAST} limit"] == "≥ 65"
+    assert reach["points"] == "≤ 0.2"
 
 
 @pytest.mark.parametrize("page", [pages.README, pages.PAGE], ids=lambda page: page.name)

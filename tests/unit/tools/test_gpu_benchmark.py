@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import gpu_finetune
+from benchmarks.gpu_data import PAD, split
+from benchmarks.timing import Plan
+
 ROOT = Path(__file__).parents[3]
 ABSENT = "dvc jieba jinja2 onnx onnxruntime pandera polars prefect pydantic rich ruamel seqeval sklearn typer"
 
@@ -48,6 +52,10 @@ def test_every_family_runs_on_a_bare_machine(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     told = json.loads((tmp_path / "results/cpu.json").read_text())
     assert {row["family"] for row in told["rows"]} == {"finetune", "attention", "small", "parallel"}
+    tuned = {(row["work"], row["reach"]): len(row["peers"]) for row in told["rows"] if row["family"] == "finetune"}
+    assert [count for (_, reach), count in tuned.items() if reach == "≥ 3 ×"] == [len(gpu_finetune.peers(4))] * 2
+    shares = {work.partition(", FLOPs")[0]: reach for work, reach in tuned if "FLOPs" in work}
+    assert shares == {"BERT base, texts of 16 to 32 tokens": "≥ 40", "BERT base, texts of 64 to 128 tokens": "≥ 50"}
     assert all(row["ours"] > 0 for row in told["rows"] if "first captured" not in row["work"])
     table = done.stdout.splitlines()
     assert len(table) == 1 + sum(1 + len(row["peers"]) for row in told["rows"])
@@ -58,3 +66,18 @@ def test_without_a_gpu_the_full_run_is_refused(tmp_path: Path) -> None:
     done = bare(tmp_path, "-m", "benchmarks.gpu", "small")
     assert done.returncode == 2
     assert "there is no GPU here" in done.stderr
+
+
+def test_the_trainer_pads_as_its_settings_say(tmp_path: Path) -> None:
+    part, widths = split(256, 32, shortest=0.1), dict[str, list[int]]()
+    for name, how in gpu_finetune.peers(16).items():
+        if how.batch == 16 and not how.workers:
+            made = gpu_finetune.theirs(Plan(tmp_path, tiny=True), part, 32, how)
+            batches = list(made.get_train_dataloader())
+            widths[name.rpartition(", ")[2]] = [batch["input_ids"].shape[1] for batch in batches]
+            real = sum(int(batch["attention_mask"].sum()) for batch in batches)
+            assert real == sum(int((batch["input_ids"] != PAD).sum()) for batch in batches) == len(part.ids.values)
+    assert widths["padded to L"] == [32] * 16
+    longest = widths["dynamic padding"]
+    assert min(longest) >= 25 and sum(longest) < 32 * 16
+    assert sum(widths["grouped by length"]) < 0.8 * sum(longest)

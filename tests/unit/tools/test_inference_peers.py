@@ -15,7 +15,7 @@ from benchmarks import inference, inference_peers, minilm
 from benchmarks.inference_peers import Pipeline, Runtime, peers, runners
 from benchmarks.inference_runners import classifier, openvino_runner
 from benchmarks.timing import Plan
-from tests.support.tiny_bert import SPECIAL
+from tests.support.tiny_classifier import write_classifier
 
 WORDS = ("a", "film", "good", "bad", "book", "long", "the", "not")
 # One has more tokens than the classifier reads. Batches of 4 are padded, and the last one has two texts.
@@ -30,17 +30,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a tiny random classifier whose answers depend much on each token."""
-    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
-
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    vocabulary = [*SPECIAL, *WORDS]
-    config = BertConfig(vocab_size=len(vocabulary), initializer_range=0.5, num_labels=3, **sizes)
-    torch.manual_seed(0)
-    found = tmp_path_factory.mktemp("classifier")
-    BertForSequenceClassification(config).save_pretrained(found)
-    BertTokenizerFast(vocab={word: number for number, word in enumerate(vocabulary)}).save_pretrained(found)
-    return found
+    return write_classifier(tmp_path_factory.mktemp("classifier"), WORDS)
 
 
 @pytest.fixture(scope="module")
