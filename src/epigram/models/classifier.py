@@ -36,7 +36,7 @@ class FrozenClassifierConfig(ClassifierConfig):
 
     kind: ClassVar[str] = "frozen_classifier"
     by_gradient: ClassVar[bool] = False
-    train_settings: ClassVar[tuple[str, ...]] = ("max_length", "class_weight")
+    train_settings: ClassVar[tuple[str, ...]] = ("max_length", "class_weight", "threads")
 
     label_names: bool = True
 

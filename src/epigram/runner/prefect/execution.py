@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from epigram.core.collection import no_collection
 from epigram.core.display import echo
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError
-from epigram.core.settings import read_params
 from epigram.core.signals import raise_on_signals
 from epigram.data.sources.access import redact_address
 from epigram.runner.prefect import prefect_adapter, ray_address
@@ -151,10 +150,9 @@ def run_flow(api: Server, flow: Callable[[], State[Any]]) -> Any:
 
 def _note_unsuitable_systems(request: Request) -> None:
     """Print to stderr which systems of params.yaml are left out for the chosen data set."""
-    if request.dataset and not (request.systems or request.plan or request.revision):
-        params = {**read_params(request.root / "params.yaml"), "dataset": request.dataset}
-        for name in overrides.unsuitable_systems(params, request.root):
-            echo(f"note: skipping {name}: {request.dataset} does not have the labels that it requires", file=sys.stderr)
+    if not request.revision:
+        for name, reason in overrides.left_out(request).items():
+            echo(f"note: skipping {name}: {reason}", file=sys.stderr)
 
 
 def _is_unauthorized(error: BaseException) -> bool:

@@ -1,12 +1,15 @@
-"""Recipe and training settings of each system of a params.yaml, for the slots and the order of its stages."""
+"""Recipe and training settings of the systems of a params.yaml, for the slots and the order of their stages."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from epigram.core.errors import EpigramError
+from epigram.core.errors import EpigramError, ParameterError
+from epigram.models.settings import System
 from epigram.runner.workspace.settings import load
 
 if TYPE_CHECKING:
@@ -22,20 +25,34 @@ class PlannedSystem:
     config: TrainingConfig
     checkpoint: str | None
 
+    @classmethod
+    def of(cls, name: str, system: System, train: Mapping[str, Any], checkpoint: str | None) -> PlannedSystem:
+        """Return the system or student `name`; `train` is the run's section. Raises EpigramError for a wrong one."""
+        from epigram.models.registry import recipe_of
+        from epigram.training.config import configure
+
+        recipe = recipe_of(name, system, train, checkpoint=checkpoint)
+        return cls(recipe=recipe, config=configure(name, recipe, train), checkpoint=checkpoint)
+
+    def resolved(self, gpus: int | None = None) -> TrainingConfig:
+        """Return `config` with the numbers of processes and threads, on a machine with so many `gpus` or this one."""
+        from epigram.training.processes import resolve_processes
+        from epigram.training.threads import resolve_threads
+
+        config = self.config
+        with suppress(ParameterError):  # the stage itself reports an impossible number of processes
+            config = resolve_processes(config, self.recipe, folds=0, gpus=gpus)
+        return resolve_threads(config, self.recipe, self.checkpoint)
+
 
 def read_systems(params: Path) -> dict[str, PlannedSystem]:
     """Return the systems and the students of a params.yaml; empty if it is of a revision that this code cannot read."""
-    from epigram.models.registry import recipe_of
-    from epigram.training.config import configure
-
     found = {}
     try:
         settings = load(params)
         for name, system in {**settings.systems, **settings.students}.items():
             checkpoint = settings.views[system.view].checkpoint
-            recipe = recipe_of(name, system, settings.train, checkpoint=checkpoint)
-            config = configure(name, recipe, settings.train)
-            found[name] = PlannedSystem(recipe=recipe, config=config, checkpoint=checkpoint)
+            found[name] = PlannedSystem.of(name, system, settings.train, checkpoint)
     except EpigramError:
         return {}
     return found

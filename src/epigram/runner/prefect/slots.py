@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
-from epigram.core.errors import ParameterError
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.prefect.gpus import GpuPool
 from epigram.runner.prefect.planned_systems import PlannedSystem
@@ -94,11 +93,5 @@ def slots_by_system(systems: Mapping[str, PlannedSystem], gpus: int = 0) -> dict
 
 
 def _slots(system: PlannedSystem, gpus: int) -> int:
-    from epigram.training.processes import resolve_processes
-    from epigram.training.threads import resolve_threads
-
-    config = system.config
-    with suppress(ParameterError):  # the stage itself reports an impossible number of processes
-        config = resolve_processes(config, system.recipe, folds=0, gpus=gpus)
-    config = resolve_threads(config, system.recipe, system.checkpoint)
+    config = system.resolved(gpus)
     return int(config.threads) * int(config.processes)

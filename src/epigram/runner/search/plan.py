@@ -12,6 +12,7 @@ from epigram.core.errors import InputMissingError
 from epigram.core.files import write_text
 
 PLAN = "plan.yaml"
+WHOLE = ("train", "validate", "encode")  # sections on which the trained models depend, whole and as they are
 HEAD = "# Written by `epigram run --budget`. To run it again: epigram run --plan {name}\n"
 
 
@@ -27,18 +28,29 @@ class Plan(Strict):
     prune: dict[str, Any] = field(default_factory=dict)
     compare: dict[str, Any] = field(default_factory=dict)
     examine: dict[str, Any] = field(default_factory=dict)
+    train: dict[str, Any] | None = None  # None, as in plans of earlier versions: the project's own
+    validate: dict[str, Any] | None = None
+    encode: dict[str, Any] | None = None
 
     @property
     def sections(self) -> dict[str, Any]:
-        """The sections by name, without empty ones, for which the project's own count."""
-        return {name: section for name, section in asdict(self).items() if section}
+        """The sections by name, without optional ones that are empty, for which the project's own count."""
+        return {
+            name: section
+            for name, section in asdict(self).items()
+            if section or (name in WHOLE and section is not None)
+        }
 
     def with_own_keys(self, params: Mapping[str, Any]) -> Plan:
-        """Return the plan with the keys of params.yaml that a search has not set in the optional sections."""
+        """Return the plan with the keys of params.yaml that a search has not set in the optional sections.
+
+        It also gets the sections `WHOLE`, so that a replay after a change of params.yaml trains the same.
+        """
         optional = [each.name for each in fields(self) if each.default_factory is not MISSING]
         parts = {name: found for name in optional if (found := getattr(self, name))}
         merged: dict[str, Any] = {name: {**(params.get(name) or {}), **found} for name, found in parts.items()}
-        return replace(self, **merged)
+        whole: dict[str, Any] = {name: dict(params.get(name) or {}) for name in WHOLE if getattr(self, name) is None}
+        return replace(self, **merged, **whole)
 
     def without(self, systems: Collection[str]) -> Plan:
         """Return the plan without some systems, and without the views that no other system reads.

@@ -28,6 +28,7 @@ from epigram.runner.search.goal import Goal, Stopwatch
 from epigram.runner.search.halving import Answer, Ask, Failed
 from epigram.runner.search.kept_plan import FILE, keep, read_kept, search_key
 from epigram.runner.search.plan import Plan
+from epigram.runner.search.plan_threads import with_threads
 from epigram.runner.search.trials import Trials
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.sentence_encoders import installed_encoder
@@ -74,9 +75,9 @@ class SearchSession:
     def planned(self, plan: Plan) -> Request:
         """Return the request for the run of the plan, in this workspace and within the time.
 
-        Keys that the search has not set keep the project's values.
+        Keys that the search has not set keep the project's values. The plan has all that its trainings depend on.
         """
-        plan = plan.with_own_keys(read_params(self._params))
+        plan = with_threads(plan.with_own_keys(read_params(self._params)))
         costs = self._costs()
         if (short := shortage(self.watch.left, costs)) > 0:
             echo(f"note: the run will take at least {short:.0f} s longer than --budget says", file=sys.stderr)

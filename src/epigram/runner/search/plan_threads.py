@@ -1,0 +1,26 @@
+"""Number of threads of each system of a plan, so that its replay on a machine with other cores trains the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from epigram.core.config_types import validate_as
+from epigram.models.settings import System
+from epigram.runner.prefect.planned_systems import PlannedSystem
+from epigram.runner.search.plan import Plan
+
+
+def with_threads(plan: Plan) -> Plan:
+    """Return the plan with `train.threads` of each system that it affects, instead of `auto`, for this machine."""
+    return replace(plan, systems={name: _with_threads(name, system, plan) for name, system in plan.systems.items()})
+
+
+def _with_threads(name: str, settings: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+    system = validate_as(System, settings)
+    planned = PlannedSystem.of(name, system, plan.train or {}, plan.views[system.view].get("checkpoint"))
+    used = planned.recipe.train_settings
+    if planned.config.threads != "auto" or (used is not None and "threads" not in used):
+        return dict(settings)
+    return {**settings, "train": {**system.train, "threads": planned.resolved().threads}}
