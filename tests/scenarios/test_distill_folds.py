@@ -183,3 +183,9 @@ def test_the_report_says_what_the_score_of_the_folds_is(slang: Workshop) -> None
     section = page.split("<h3>Students</h3>")[1].partition("</table>")[0]
     assert "students that learned labels alone" in section
     assert '<td class="number">0.50</td>' in section
+
+
+def test_the_student_is_not_ranked_by_the_score_of_the_folds(slang: Workshop) -> None:
+    summary = json.loads((slang.root / "data/report/summary.json").read_text())
+    assert summary["chosen_system"] == "textcnn"
+    assert (summary["rows"][-1]["system"], summary["rows"][-1]["outcome"]) == ("student", "unranked")

@@ -1,4 +1,7 @@
-"""Systems to choose from by score, time and size: the Pareto front and three named choices."""
+"""Systems to choose from by score, time and size: the Pareto front and three named choices.
+
+Systems without a measured time or a size are left out, as are unranked ones, whose development score is not their own.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,14 @@ class Choice:
 
 
 def pareto_front(rows: Sequence[Row]) -> set[str]:
-    """Return the systems that no other one beats: in development score, time per text and size, ties allowed in two.
-
-    Systems without a measured time or a size are left out.
-    """
-    known = [row for row in rows if row.ms_per_text is not None and row.megabytes is not None]
+    """Return the systems that no other one beats: in development score, time per text and size, ties allowed in two."""
+    known = _comparable(rows)
     return {row.system for row in known if not any(_beats(other, row) for other in known)}
+
+
+def _comparable(rows: Sequence[Row]) -> list[Row]:
+    measured = [row for row in rows if row.ms_per_text is not None and row.megabytes is not None]
+    return [row for row in measured if row.outcome != "unranked"]
 
 
 def _beats(other: Row, row: Row) -> bool:
@@ -39,10 +44,9 @@ def _costs(row: Row) -> tuple[float, float, float]:
 def three_choices(rows: Sequence[Row]) -> list[Choice]:
     """Return the best system on dev, the best one that is fast, and the smallest of those tied with the best.
 
-    A choice without a system is left out; so are the random baseline, which has no parameters, and systems without a
-    measured time or a size.
+    A choice without a system is left out; so is the random baseline, which has no parameters.
     """
-    known = [row for row in rows if row.ms_per_text is not None and row.megabytes is not None and row.parameters]
+    known = [row for row in _comparable(rows) if row.parameters]
     tied = [row for row in known if row.outcome != "worse"]
     fast = [row for row in known if (row.ms_per_text or 0.0) < FAST]
     found = [

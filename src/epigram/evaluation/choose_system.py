@@ -66,7 +66,9 @@ def nested_score(
 ) -> Interval | None:
     """Return the score of the choice itself: each fold is predicted by the system that the other folds choose.
 
-    There is none if the systems have a test split.
+    The other folds choose by the systems' out-of-fold predictions. Settings, temperatures and thresholds of these are
+    chosen on all folds, so the labels of a fold have a small part in the choice for it. The predictions that are scored
+    have those of the other folds. There is no score if the systems have a test split.
     """
     folds = systems[0].folds
     if folds is None:

@@ -1,13 +1,14 @@
 """Comparison of a run's systems; one is chosen by the development set alone.
 
+A system whose development score is not its own is unranked: it is neither chosen nor compared with others on dev.
 The outcomes are relative to the best system, so that the test behind them does not depend on the choice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from statistics import median_low, stdev
-from typing import Any, Literal
+from typing import Any
 
 from epigram.evaluation.choose_system import against, decide, nested_score
 from epigram.evaluation.formats import join_names
@@ -16,39 +17,48 @@ from epigram.evaluation.results import Evaluation, Metrics, ScoreName
 from epigram.evaluation.scored_system import check_same_rows, scored_system
 from epigram.evaluation.settings import Preference
 from epigram.evaluation.significance import Verdict
-from epigram.evaluation.summary import Corpus, Row, Summary
+from epigram.evaluation.summary import Corpus, Outcome, Row, Summary
 from epigram.evaluation.verdict import describe
 
 FEW_SEEDS = 5  # with fewer, a difference between systems can be caused by the seeds
 
 
 def compare(
-    corpus: Corpus, evaluations: Iterable[Evaluation], alpha: float, prefer: Preference = "cheapest"
+    corpus: Corpus,
+    evaluations: Iterable[Evaluation],
+    alpha: float,
+    prefer: Preference = "cheapest",
+    unranked: Collection[str] = (),
 ) -> Summary:
     """Rank the systems, test each against the best and choose. Raises DataError if their evaluated rows differ.
 
+    The `unranked` are students of data whose train has folds: their development scores, and those of a nested
+    cross-validation, are of models that learned without the teacher. They are compared on a test split only.
     Of each evaluation, only the metrics and the rows' scores are kept, so that an iterator that reads one after another
     has the predictions of one system in memory at a time.
     """
     systems = list(map(scored_system, evaluations))  # `map` keeps no evaluation while it asks for the next
     check_same_rows([(each.metrics.system, each.truth) for each in systems])
-    decision = decide(systems, alpha, prefer)
+    candidates = [each for each in systems if each.metrics.system not in unranked]
+    decision = decide(candidates, alpha, prefer)
     ranked, place, on_dev = decision.ranked, decision.place, decision.on_dev
     best = ranked[0].metrics
-    on_test = against(ranked, place, [each.test for each in ranked], alpha)
+    listed = [*ranked, *(each for each in systems if each.metrics.system in unranked)]
+    nested = nested_score(candidates, alpha, prefer, best.confidence)
+    tested = listed if nested is None else ranked
+    on_test = against(tested, place, [each.test for each in tested], alpha)
     rows = [
         _row(
             each.metrics,
-            _outcome(n, place, decision.tied),
+            "unranked" if n >= len(ranked) else _outcome(n, place, decision.tied),
             on_dev.get(each.metrics.system),
             on_test.get(each.metrics.system),
             each.dev_loss(),
         )
-        for n, each in enumerate(ranked)
+        for n, each in enumerate(listed)
     ]
     chosen_seed = max(ranked[place].metrics.seeds, key=lambda seed: seed.dev_score).seed
     optimism = expected_optimism([each.dev for each in ranked])
-    nested = nested_score(systems, alpha, prefer, best.confidence)
     return Summary(
         dataset=corpus.name,
         language=corpus.language,
@@ -57,30 +67,35 @@ def compare(
         confidence=best.confidence,
         alpha=alpha,
         splits=corpus.rows,
-        notes=[*corpus.notes, *_seed_notes(rows), *_word_notes(best.score, rows)],
+        notes=[
+            *corpus.notes,
+            *_seed_notes(rows),
+            *_word_notes(best.score, rows),
+            *_unranked_notes(rows[len(ranked) :], nested=nested is not None),
+        ],
         chosen_system=rows[place].system,
         chosen_seed=chosen_seed,
         cheapest_tied=None if decision.cheapest is None else rows[decision.cheapest].system,
         optimism=optimism,
         nested=nested,
-        verdict=describe(rows, decision, chosen_seed, best, prefer, optimism, nested),
+        verdict=describe(rows[: len(ranked)], decision, chosen_seed, best, prefer, optimism, nested),
         rows=rows,
     )
 
 
-def _outcome(n: int, chosen: int, tied: Sequence[int]) -> Literal["chosen", "tie", "worse"]:
+def _outcome(n: int, chosen: int, tied: Sequence[int]) -> Outcome:
     """Return the outcome of the system at place `n`; the best system, at 0, is tied with the chosen one."""
     return "chosen" if n == chosen else "tie" if n == 0 or n in tied else "worse"
 
 
 def _row(
     metrics: Metrics,
-    outcome: Literal["chosen", "tie", "worse"],
+    outcome: Outcome,
     on_dev: Verdict | None,
     on_test: Verdict | None,
     dev_loss: float | None,
 ) -> Row:
-    """Return the row of one system; the best has no verdict on dev, the chosen one none on test."""
+    """Return the row of one system; the best and unranked ones have no verdict on dev, the chosen one none on test."""
     seeds = metrics.seeds
     return Row(
         system=metrics.system,
@@ -150,3 +165,13 @@ def _word_notes(score: ScoreName, rows: Sequence[Row]) -> list[str]:
         return []
     verb = "labels" if len(unlabelled) == 1 else "label"
     return [f"{join_names(unlabelled)} {verb} no tokens, which counts as a score of 0."]
+
+
+def _unranked_notes(rows: Sequence[Row], *, nested: bool) -> list[str]:
+    if not rows:
+        return []
+    scores = "dev and test scores of a student are those" if nested else "dev score of a student is that"
+    return [
+        f"Not ranked: {join_names([row.system for row in rows])}. Without a dev split, the {scores} of models that "
+        "learned labels alone, without the teacher."
+    ]

@@ -26,7 +26,7 @@ class EvaluateSettings(Strict):
     confidence: OpenShare = 0.95  # of the intervals
     bins: Positive = 10  # of the calibration diagram
     surest_errors: Count = 20  # wrong predictions of the highest probability that the report shows
-    timing_texts: Positive = 256  # texts whose prediction is timed; fewer of a slow system
+    timing_texts: Positive = 256  # texts that are predicted one at a time to measure the time; fewer of a slow system
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,4 +43,5 @@ class CompareSettings(Strict):
     """Significance level of comparisons, and the choice among the systems tied with the best."""
 
     alpha: OpenShare = 0.05  # significance level: systems that differ less are tied
-    prefer: Preference = "cheapest"  # of the systems tied with the best; best: the lowest log loss on dev
+    # cheapest: the tie with the fewest FLOPs if at most half of the best one's, else the best; best: by log loss on dev
+    prefer: Preference = "cheapest"

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from epigram.core.files import write_json
 from epigram.core.records import read_record
 from epigram.evaluation.results import Interval, ScoreName, Task
+
+Outcome: TypeAlias = Literal["chosen", "tie", "worse", "unranked"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,10 +31,11 @@ class Row:
     """One system. `*_score`, `test_low` and `test_high` are values of the summary's `score`; `*_std` is over the seeds.
 
     `outcome` and `p_dev` are relative to the best system on development data, `test_outcome` and `p_test` to the chosen
-    one; p-values are Holm-corrected. Parameters, depth, FLOPs and the two fields after `span_f1` (see `Cost`) are
-    medians over the seeds; `*_pruned` are the values after pruning. `token_*` and `span_f1` are of the test words, None
-    if the system labels no words. `dev_loss` is the log loss on dev. `megabytes` is the size of the saved model. Speed
-    is None until a run adds what it measured on its machine, so that the same data give the same summary everywhere.
+    one; p-values are Holm-corrected. An `unranked` system has a development score that is not its own. Parameters,
+    depth, FLOPs and the two fields after `span_f1` (see `Cost`) are medians over the seeds; `*_pruned` are the values
+    after pruning. `token_*` and `span_f1` are of the test words, None if the system labels no words. `dev_loss` is the
+    log loss on dev. `megabytes` is the size of the saved model. Speed is None until a run adds what it measured on its
+    machine, so that the same data give the same summary everywhere.
     """
 
     system: str
@@ -52,7 +55,7 @@ class Row:
     depth: int | None
     depth_pruned: int | None
     flops: float
-    outcome: Literal["chosen", "tie", "worse"]
+    outcome: Outcome
     p_dev: float | None
     p_test: float | None
     test_outcome: Literal["better", "worse", "tie"] | None
@@ -69,11 +72,11 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """Comparison of a run; rows are sorted by development score, best first.
+    """Comparison of a run; rows are sorted by development score, best first, and followed by unranked ones.
 
     `cheapest_tied` is the cheapest of the systems tied with the best. `optimism` is the expected optimism of the best
     development score, a share of 1; None in the summary of an older version. `nested` is the score of the choice itself
-    in a nested cross-validation, if that replaces the test set.
+    in a nested cross-validation, if that replaces the test set; see `nested_score`.
     """
 
     dataset: str
@@ -96,6 +99,11 @@ class Summary:
     def scores_words(self) -> bool:
         """Whether the labels of words are scored."""
         return self.score == "token_f1" or any(row.token_f1 is not None for row in self.rows)
+
+    @property
+    def unranked(self) -> list[str]:
+        """Systems whose development score is not their own."""
+        return [row.system for row in self.rows if row.outcome == "unranked"]
 
     def labels_no_words(self, row: Row) -> bool:
         """Return whether word labels rank the systems and this system labels no words."""

@@ -77,13 +77,13 @@ def _others(rows: Sequence[Row], decision: Decision) -> str:
 
 
 def _nested(rows: Sequence[Row], best: Metrics, nested: Interval | None) -> str:
-    """Return the score of the choice itself; nothing for one system, or with a test set."""
+    """Return the score of the choice itself, see `nested_score`; nothing for one system, or with a test set."""
     if nested is None or len(rows) == 1:
         return ""
     interval = f"{level(best.confidence)} interval {percent(nested.low)} to {percent(nested.high)}"
     return (
-        f"With the choice of the system inside the cross-validation as well, the score is {percent(nested.value)}% "
-        f"({interval})."
+        f"If the other folds choose the system for each fold, the score is {percent(nested.value)}% ({interval}). They "
+        "choose by predictions whose settings were chosen on all folds."
     )
 
 

@@ -30,7 +30,8 @@ from epigram.models.serialization import NESTED, NESTED_THRESHOLDS, load, read_o
 from epigram.text.encoded_dataset import Split, View
 
 TIMED, MIN_TIMED = 512, 64  # texts that are predicted in batches to measure the speed: most and least
-TIMED_SECONDS = 1.0  # after which a measurement of the speed takes no more texts than necessary
+TIMED_SECONDS = 1.0  # which the texts would take one at a time, if they are not the least or the most
+FIRST_TIMED = 8  # texts that are predicted one at a time to choose the number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +52,10 @@ class Measurement:
     temperature: float
     thresholds: Array | None
     cost: Cost
-    speed: dict[str, float]
+    texts_per_second: float
 
 
-def measure(folder: Path, view: View, timing_texts: int) -> Measurement:
+def measure(folder: Path, view: View) -> Measurement:
     """Load the model in `folder`, predict the view's dev and test texts, and measure cost and speed.
 
     If train has folds, the predictions for dev are those of the cross-validation for train. If test has no rows, those
@@ -94,7 +95,7 @@ def measure(folder: Path, view: View, timing_texts: int) -> Measurement:
         temperature=temperature_of(model),
         thresholds=read_out_of_fold(folder, NESTED_THRESHOLDS) if view.nested and view.task == "multi" else None,
         cost=cost,
-        speed=speed(model, dev, timing_texts, precision),
+        texts_per_second=texts_per_second(model, dev, precision),
     )
 
 
@@ -148,17 +149,17 @@ def _words(predicted: Predicted | TopPredicted, part: Split, truth: Words | None
     )
 
 
-def speed(model: Any, texts: TextBatches, count: int, precision: Precision) -> dict[str, float]:
-    """Return the median milliseconds of one text at a time, and texts per second in batches, on development texts."""
-    rows = _spread(len(texts), count)
+def texts_per_second(model: Any, texts: TextBatches, precision: Precision) -> float:
+    """Return how many encoded texts the model predicts in a second, in batches."""
+    rows = _spread(len(texts), FIRST_TIMED)
     with torch.inference_mode(), matmul_precision(precision, texts.device):
         answer = partial(_answer, model, texts, rows)
-        one = milliseconds(answer, len(rows), seconds=TIMED_SECONDS)
+        one = milliseconds(answer, len(rows))
     timed = min(len(texts), max(MIN_TIMED, min(TIMED, int(1000 * TIMED_SECONDS / one))))
     some = texts if len(texts) == timed else texts.part(_spread(len(texts), timed))
     start = time.perf_counter()
     predict(model, some, precision=precision)
-    return {"ms_per_text": one, "texts_per_second": len(some) / (time.perf_counter() - start)}
+    return len(some) / (time.perf_counter() - start)
 
 
 def _answer(model: Any, texts: TextBatches, rows: NDArray[np.int64], number: int) -> Any:

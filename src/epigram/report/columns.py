@@ -36,8 +36,8 @@ from epigram.report.table import Cell, Heading, Kind, Line, Table, markdown_tabl
 Where = Literal["page", "speed", "file", "terminal", "dashboard"]
 Function = Callable[[Row, Summary], Cell]
 
-SYMBOLS = {"chosen": "▸", "tie": "=", "worse": " "}
-OUTCOMES = {"chosen": "**chosen**", "tie": "= tie", "worse": "worse"}
+SYMBOLS = {"chosen": "▸", "tie": "=", "worse": " ", "unranked": " "}
+OUTCOMES = {"chosen": "**chosen**", "tie": "= tie", "worse": "worse", "unranked": "not ranked"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ def marked_system(row: Row, summary: Summary) -> Cell:
 
 @column({"dashboard": ""}, kind="mark")
 def outcome(row: Row, summary: Summary) -> Cell:
-    """Whether the system is chosen, or tied with the best one."""
+    """Whether the system is chosen, tied with the best one, worse, or not ranked."""
     return Cell(OUTCOMES[row.outcome])
 
 
@@ -116,7 +116,9 @@ def seeds(row: Row, summary: Summary) -> Cell:
 
 @column({"page": "dev", "file": "dev {score}", "terminal": "dev", "dashboard": "dev {score}"})
 def dev_score(row: Row, summary: Summary) -> Cell:
-    """Score on the development set in percent, averaged over the seeds, ± standard deviation."""
+    """Score on the development set in percent, averaged over the seeds, ± standard deviation; – if not ranked."""
+    if row.outcome == "unranked":
+        return Cell("–")
     return Cell(percent(row.dev_score), small=_spread(row.dev_std))
 
 
@@ -212,13 +214,13 @@ def batch_macs(row: Row, summary: Summary) -> Cell:
 
 @column({"speed": "ms per text", "file": "ms per text", "terminal": "ms/text", "dashboard": "ms per text"})
 def ms_per_text(row: Row, summary: Summary) -> Cell:
-    """Milliseconds per text on the machine of the run, one text at a time."""
+    """Median milliseconds from one text to its label, tokenization included, with at most two CPU threads."""
     return Cell(milliseconds(row.ms_per_text))
 
 
 @column({"speed": "texts per second,\nin batches"})
 def texts_per_second(row: Row, summary: Summary) -> Cell:
-    """Texts per second on the machine of the run, in batches."""
+    """Tokenized texts per second on the machine of the run, in batches, with the threads of the training."""
     return Cell(abbreviate(row.texts_per_second) if row.texts_per_second else "–")
 
 
@@ -236,7 +238,7 @@ def front(row: Row, summary: Summary) -> Cell:
 
 @column({"file": "outcome"}, kind="mark")
 def choice(row: Row, summary: Summary) -> Cell:
-    """Whether the system is chosen, tied with the best on the development set, or worse."""
+    """Whether the system is chosen, tied with the best on the development set, worse, or not ranked."""
     return Cell(OUTCOMES[row.outcome])
 
 
@@ -246,6 +248,8 @@ def choice(row: Row, summary: Summary) -> Cell:
 )
 def against_best_on_dev(row: Row, summary: Summary) -> Cell:
     """Difference from the best system on the development set; p is corrected by Holm’s method."""
+    if row.outcome == "unranked":
+        return Cell("not ranked")
     return Cell("best") if row.p_dev is None else _against("worse" if row.outcome == "worse" else "tie", row.p_dev)
 
 

@@ -41,7 +41,8 @@ def write_plots(folder: Path, summary: Summary, systems: Mapping[str, Metrics], 
 
 def _numbers(row: Row) -> dict[str, float]:
     values = {name: getattr(row, name) for name in (*NUMBERS, *SIZES)}
-    return {name: value for name, value in values.items() if value is not None}
+    left_out = {"dev_score"} if row.outcome == "unranked" else set()  # it is not the system's own
+    return {name: value for name, value in values.items() if value is not None and name not in left_out}
 
 
 def _score(row: Row) -> dict[str, Any]:

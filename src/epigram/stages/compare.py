@@ -2,7 +2,8 @@
 
 python -m epigram.stages.compare VALIDATED EXAMINED EVALUATED ENSEMBLE STUDENTS EVALUATED_STUDENTS PRUNED OUT
 
-The ensemble, if there is one, and the students are compared like systems. Writes OUT/summary.json, OUT/comparison.md,
+The ensemble, if there is one, and the students are compared like systems; students of data whose train has folds are
+not ranked, because their development score is not their own. Writes OUT/summary.json, OUT/comparison.md,
 OUT/report.html, OUT/chosen/ (a copy of the chosen model), and the files that DVC compares between git revisions,
 OUT/metrics.json and OUT/plots/.
 """
@@ -63,7 +64,8 @@ def run(names: list[str], students: list[str], settings: CompareSettings, inputs
     systems = {metrics.system: metrics for metrics in map(read_metrics, folders)}
     learned = {name: StudentRecord.read(inputs.students / name) for name in students}
     models = {name: _model(inputs, students, metrics) for name, metrics in systems.items()}
-    summary = compare(corpus, map(read_evaluation, folders), settings.alpha, settings.prefer)
+    unranked = [name for name, student in learned.items() if student.folds]
+    summary = compare(corpus, map(read_evaluation, folders), settings.alpha, settings.prefer, unranked)
     summary = with_sizes(summary, {name: _megabytes(folder) for name, folder in models.items()})
     prunings = {name: PruningRecord.read(inputs.pruned / name) for name in systems}
     with atomic_folder(out) as temporary:

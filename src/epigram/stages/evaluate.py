@@ -82,6 +82,7 @@ def main() -> None:
     from epigram.evaluation.evaluate_system import evaluate_system
     from epigram.evaluation.results import write_evaluation
     from epigram.evaluation.splits import Target
+    from epigram.inference.latency import milliseconds_per_text
     from epigram.inference.measure import combine_seeds, measure
     from epigram.text.encoded_dataset import View
     from epigram.text.validated_corpus import ValidatedCorpus
@@ -92,7 +93,7 @@ def main() -> None:
     view, corpus = View.load(Path(encoded)), ValidatedCorpus.read(Path(validated))
     dev, test = (load_split(view, corpus, split) for split in (view.choosing, view.scoring))
     models = [Path(pruned) / f"seed-{seed}" for seed in seeds]
-    measured = [measure(model, view, settings.timing_texts) for model in models]
+    measured = [measure(model, view) for model in models]
     evaluation = evaluate_system(
         name,
         Target(
@@ -115,7 +116,11 @@ def main() -> None:
         settings=settings,
     )
     write_evaluation(Path(out), evaluation)
-    speed = {**measured[0].speed, "model": sha256(models[0] / "manifest.json")}
+    speed = {
+        "ms_per_text": milliseconds_per_text(models[0], dev.texts, settings.timing_texts),
+        "texts_per_second": measured[0].texts_per_second,
+        "model": sha256(models[0] / "manifest.json"),
+    }
     write_json(Path("data/speed") / f"{name}.json", speed)
     scores = evaluation.metrics
     held_out = f"{view.folds} folds" if view.folds else "dev"

@@ -107,7 +107,8 @@ def test_the_system_of_each_fold_is_the_one_that_the_others_choose() -> None:
     row = next(row for row in summary.rows if row.system == "second")
     assert row.test_score == pytest.approx(0.9)
     assert "reaches 90.0% in a nested cross-validation (95%" in summary.verdict
-    assert "With the choice of the system inside the cross-validation as well, the score is 65.0% (" in summary.verdict
+    assert "If the other folds choose the system for each fold, the score is 65.0% (" in summary.verdict
+    assert summary.verdict.endswith("They choose by predictions whose settings were chosen on all folds.")
 
 
 def test_the_table_says_that_there_is_no_test_split() -> None:
@@ -117,7 +118,7 @@ def test_the_table_says_that_there_is_no_test_split() -> None:
 
 
 def test_one_system_has_no_choice_to_score() -> None:
-    assert "With the choice" not in compared(nested("only", {1}, {2})).verdict
+    assert "the other folds choose" not in compared(nested("only", {1}, {2})).verdict
 
 
 def test_systems_with_other_folds_are_not_compared() -> None:

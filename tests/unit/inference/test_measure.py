@@ -35,7 +35,7 @@ def test_both_masks_of_a_prompt_are_judged_by_themselves(tmp_path: Path, encoded
     train_seed(
         "mine", recipe, resolve_threads(configure("mine", recipe), recipe, None), view, None, 0, tmp_path / "model"
     )
-    found = measure(tmp_path / "model", view, timing_texts=1)
+    found = measure(tmp_path / "model", view)
     assert [each.name for each in found.alone] == ["the label is", "the label is not"]
     saved = load(tmp_path / "model")
     for name in ("dev", "test"):
@@ -60,7 +60,7 @@ def test_a_system_of_one_piece_has_nothing_to_judge_by_itself(tmp_path: Path, en
         0,
         tmp_path / "model",
     )
-    assert measure(tmp_path / "model", view, timing_texts=1).alone == []
+    assert measure(tmp_path / "model", view).alone == []
 
 
 def test_the_embeddings_are_left_out_of_the_parameters_and_of_the_multiply_adds(tmp_path: Path, encoded: Any) -> None:
@@ -70,7 +70,7 @@ def test_the_embeddings_are_left_out_of_the_parameters_and_of_the_multiply_adds(
     train_seed(
         "mlp", recipe, resolve_threads(configure("mlp", recipe), recipe, None), view, None, 0, tmp_path / "model"
     )
-    cost = measure(tmp_path / "model", view, timing_texts=1).cost
+    cost = measure(tmp_path / "model", view).cost
     weights = 2 * 64 * 512 + 64 * 128
     assert cost.parameters_without_embeddings == weights + 128 * 2 + 512 + 64 + 128 + 2
     assert cost.parameters - cost.parameters_without_embeddings == 64 * view.vocabulary
@@ -84,7 +84,7 @@ def test_the_operations_are_those_of_the_median_text(tmp_path: Path, encoded: An
     config = resolve_threads(configure("mlp", recipe), recipe, None)
     train_seed("mlp", recipe, config, view, None, 0, tmp_path / "model")
     saved = load(tmp_path / "model")
-    assert measure(tmp_path / "model", view, timing_texts=1).cost.flops == flops(saved.model, 1, saved.frame)
+    assert measure(tmp_path / "model", view).cost.flops == flops(saved.model, 1, saved.frame)
 
 
 @pytest.mark.parametrize(("milliseconds", "predicted"), [(1.0, 512), (4.0, 250), (100.0, 64), (0.1, 512)])
@@ -102,7 +102,7 @@ def test_the_speed_of_a_slow_system_is_measured_on_fewer_texts(
         pad_id=0,
         unk_id=1,
     )
-    found = measuring.speed(None, texts, 256, "fp32")
-    assert seen == [predicted] and found["ms_per_text"] == milliseconds
-    measuring.speed(None, texts.part(np.arange(30)), 256, "fp32")
+    measuring.texts_per_second(None, texts, "fp32")
+    assert seen == [predicted]
+    measuring.texts_per_second(None, texts.part(np.arange(30)), "fp32")
     assert seen[1:] == [30]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from epigram.evaluation import evaluate_system, results
-from epigram.inference import measure
+from epigram.inference import latency, measure
 from epigram.stages import evaluate as stage
 from epigram.text.encoded_dataset import View
 from epigram.text.validated_corpus import ValidatedCorpus
@@ -44,7 +44,7 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
 
     def measured(folder: Path, *_: object) -> SimpleNamespace:
         said = {name: f"{name} of {folder.name}" for name in PARTS}
-        return SimpleNamespace(**said, plain=1, speed={}, decision="decoder")
+        return SimpleNamespace(**said, plain=1, texts_per_second=900.0, decision="decoder")
 
     def combined(said: list[str], part: Any, truth: Any, thresholds: Any = ()) -> list[str]:
         if thresholds:
@@ -56,12 +56,23 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
         score = SimpleNamespace(value=0.5)
         return SimpleNamespace(metrics=SimpleNamespace(dev_score=score, test_score=score))
 
+    def timed(folder: Path, texts: list[str], count: int) -> float:
+        given["timed"] = folder.name, texts, count
+        return 1.5
+
     monkeypatch.setattr(measure, "measure", measured)
+    monkeypatch.setattr(latency, "milliseconds_per_text", timed)
     monkeypatch.setattr(measure, "combine_seeds", combined)
     monkeypatch.setattr(evaluate_system, "evaluate_system", evaluated)
     monkeypatch.setattr(results, "write_evaluation", lambda *_: None)
     monkeypatch.setattr(stage, "sha256", lambda _: "")
-    params = {"dataset": "x", "seeds": [7, 2, 5], "views": {"v": {}}, "systems": {"mine": {"view": "v"}}}
+    params = {
+        "evaluate": {"timing_texts": 9},
+        "dataset": "x",
+        "seeds": [7, 2, 5],
+        "views": {"v": {}},
+        "systems": {"mine": {"view": "v"}},
+    }
     (tmp_path / "params.yaml").write_text(json.dumps(params))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["evaluate", "mine", "validated", str(view.folder), "pruned", "out"])
@@ -72,3 +83,6 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
         assert given[key] == [f"{name} of seed-{seed}" for seed in (7, 2, 5)]
     assert given["target"].plain == 1, "the class that the model takes for plain"
     assert given["decision"] == "decoder"
+    assert given["timed"] == ("seed-7", ["good film", "good film"], 9)
+    speed = json.loads((tmp_path / "data/speed/mine.json").read_text())
+    assert speed == {"ms_per_text": 1.5, "texts_per_second": 900.0, "model": ""}

@@ -162,7 +162,7 @@ def test_a_run_in_float32_is_judged_in_it(
     view = encoded_in(tmp_path, pos, dict.fromkeys(("train", "dev", "test"), several), "en", task="multi")
     folder = trained(view, tmp_path / "model", head, precision="fp32", epochs=1)
     stage.prune_seed("mine", view, folder, DROPS, tmp_path / "pruned")
-    measured, saved = measure(tmp_path / "pruned", view, 2), load(tmp_path / "pruned")
+    measured, saved = measure(tmp_path / "pruned", view), load(tmp_path / "pruned")
     alone = predict(saved.model, batches_of(view, "dev", saved.frame), precision="fp32")
     assert saved.model.depth < 3
     np.testing.assert_array_equal(measured.dev.logits, alone.logits)

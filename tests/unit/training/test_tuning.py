@@ -78,7 +78,7 @@ def test_training_stores_the_temperature_of_dev_and_all_predictions_have_it(
     assert temperature > 2 * on_test
     unscaled = raw(folder, view, "test")
     calibrated = replace(unscaled, logits=unscaled.logits / np.float32(temperature)).probabilities
-    measured = measure(folder, view, timing_texts=1)
+    measured = measure(folder, view)
     assert measured.temperature == temperature
     np.testing.assert_allclose(measured.test.probabilities, calibrated, atol=1e-6)
     texts = [text for text, _ in corpus["test"]]
