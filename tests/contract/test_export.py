@@ -21,8 +21,11 @@ from epigram.inference import graph, quantize
 from epigram.inference.export import PACKAGES, export
 from epigram.inference.ngram_runtime import open_graph
 from epigram.inference.predictor import Predictor
+from epigram.inference.runtime import OnnxModel
+from epigram.models.precision import resolve_precision
 from epigram.models.predict import predict
 from epigram.models.serialization import load
+from epigram.nn.layers.types import Prediction
 from epigram.text.pos_words import PosWords
 from tests.support.model_seeds import sealed
 from tests.support.saved_systems import saved
@@ -111,8 +114,11 @@ def test_the_predictor_s_answers_are_what_the_logits_say(name: str, multi: bool,
     assert Predictor(tmp_path / "out").predict([]) == []
 
 
-def test_int8_is_smaller_and_nearly_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quantize, "milliseconds", lambda *_: [1.0, 2.0])
+def test_int8_is_smaller_and_nearly_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(quantize, "same_labels", lambda *_: 0.984)
+    monkeypatch.setattr(quantize, "milliseconds", lambda *_: [1.0, 2.0, 1.5])
     model = saved("transformer", tmp_path)
     export(model, tmp_path / "fp32")
     export(model, tmp_path / "int8", int8=True)
@@ -121,21 +127,51 @@ def test_int8_is_smaller_and_nearly_the_same(tmp_path: Path, monkeypatch: pytest
     said, wanted = (Predictor(tmp_path / name).probabilities(TEXTS) for name in ("int8", "fp32"))
     np.testing.assert_allclose(said, wanted, atol=0.05)
     assert not np.array_equal(said, wanted)
-    assert "graph (ONNX, int8)" in (tmp_path / "int8/README.md").read_text(encoding="utf-8")
+    card, own = (tmp_path / "int8/README.md").read_text(encoding="utf-8"), resolve_precision("auto", quantize.CPU)
+    assert "graph (ONNX, int8)" in card
+    note = f"int8 takes 1 ms for 32 texts, the fp32 graph 2 ms, the model itself ({own}) 1.5 ms. It gives 98.4% of 256 "
+    assert note in card and f"transformer: {note}" in capsys.readouterr().out
 
 
-def test_int8_is_refused_where_it_is_slower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quantize, "milliseconds", lambda *_: [2.5, 1.25])
+@pytest.mark.parametrize(
+    ("times", "slower"),
+    [([2.5, 1.25, 1.5], "the fp32 graph"), ([2.5, 3.0, 1.5], "the model itself"), ([2.5, 2.5, 3.0], "the fp32 graph")],
+)
+def test_int8_is_refused_where_the_graph_or_the_model_itself_is_as_fast(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: list[float], slower: str
+) -> None:
+    monkeypatch.setattr(quantize, "milliseconds", lambda *_: times)
     model = saved("textcnn", tmp_path)
-    with pytest.raises(ParameterError, match=r"int8 is slower .* for textcnn .*\(2.5 ms instead of 1.2 ms\); export"):
+    with pytest.raises(ParameterError, match=rf"int8 is not faster than {slower}.* for textcnn .*\(int8 2.5 ms for 32"):
         export(model, tmp_path / "out", int8=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "tokenizer.json"]
 
 
 def test_two_graphs_are_timed_on_the_same_batch(exported: tuple[Path, Path]) -> None:
     model, out = exported
-    times = quantize.milliseconds(load(model), out / "model.onnx", out / "model.onnx")
-    assert len(times) == 2 and min(times) > 0
+    graph = OnnxModel(out / "model.onnx", multi=False)
+    times = quantize.milliseconds(load(model), graph, quantize.own_answers(load(model)), graph)
+    assert len(times) == 3 and min(times) > 0
+
+
+@pytest.mark.parametrize(("multi", "share"), [(False, 0.75), (True, 0.5)])
+def test_labels_are_compared_text_by_text(exported: tuple[Path, Path], multi: bool, share: float) -> None:
+    """The largest logit moves in the last of four texts; the set of those above 0 differs in the third one as well."""
+    known = load(exported[0])
+    known.model.multi = multi
+    first = torch.tensor([[3.0, 1.0], [-1.0, -2.0], [2.0, -1.0], [1.0, 2.0]])
+    second = torch.tensor([[2.0, 1.0], [-3.0, -9.0], [2.0, 1.0], [2.0, -1.0]])
+    answers = [lambda _, logits=logits: Prediction(logits) for logits in (first, second)]
+    assert quantize.same_labels(known, *answers) == share
+
+
+def test_the_model_itself_answers_as_the_predictor_does(exported: tuple[Path, Path]) -> None:
+    model = exported[0]
+    predictor = Predictor(model)
+    texts = predictor.batches(TEXTS[:1])
+    expected = predict(predictor.saved.model, texts).logits
+    answer = quantize.own_answers(load(model))(texts.gather(np.arange(1))).logits
+    np.testing.assert_array_equal(answer.float().numpy(), expected)
 
 
 def test_the_command_writes_a_folder_that_predict_reads(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -53,21 +54,38 @@ def test_a_failure_ends_with_the_stage_s_code_and_a_clear_line(done: Toy) -> Non
     assert "judge NotReady" in errors
 
 
-def test_stages_that_need_the_only_gpu_run_one_after_the_other(toy: Toy, tmp_path: Path) -> None:
-    program = tmp_path / "bin/nvidia-smi"
+def machine(toy: Toy, folder: Path, gpus: int) -> dict[str, str]:
+    """Return the environment of a machine with so many `gpus`, of which the driver's program tells."""
+    program = folder / "bin/nvidia-smi"
     program.parent.mkdir()
-    program.write_text("#!/bin/sh\necho 'GPU 0: faked'\n")
+    program.write_text("#!/bin/sh\n" + "".join(f"echo 'GPU {number}: faked'\n" for number in range(gpus)))
     program.chmod(0o755)
-    toy.tell({name: {"show": [VISIBLE], "sleep": 1} for name in ("gather", "fit@mlp", "fit@bert")})
     env = {name: value for name, value in toy.env.items() if name != VISIBLE}
-    env["PATH"] = f"{program.parent}{os.pathsep}{env['PATH']}"
-    command = toy.command("--max-parallel", "4", env=env)
+    return env | {"PATH": f"{program.parent}{os.pathsep}{env['PATH']}"}
+
+
+def test_stages_that_need_the_only_gpu_run_one_after_the_other(toy: Toy, tmp_path: Path) -> None:
+    toy.tell({name: {"show": [VISIBLE], "sleep": 1} for name in ("gather", "fit@mlp", "fit@bert")})
+    command = toy.command("--max-parallel", "4", env=machine(toy, tmp_path, 1))
     _, errors = command.communicate(timeout=120)
     assert command.returncode == 0, errors
     shown = {name: event for name, event, *_ in toy.events() if event.startswith(VISIBLE)}
     assert shown == {"gather": f"{VISIBLE}=", "fit@mlp": f"{VISIBLE}=0", "fit@bert": f"{VISIBLE}=0"}
     fits = [event for name, event, *_ in toy.events() if name.startswith("fit") and event in {"begin", "end"}]
     assert fits == ["begin", "end", "begin", "end"]
+
+
+def test_a_training_on_folds_of_the_data_of_this_run_has_one_gpu(toy: Toy, tmp_path: Path) -> None:
+    pipeline, params = toy.root / "dvc.yaml", toy.root / "params.yaml"
+    stages = pipeline.read_text().replace("out/gather", "data/validated").replace("gather", "validate")
+    pipeline.write_text(stages.replace("gpus: one", "gpus: processes"))
+    params.write_text(params.read_text().replace("mlp: {view: token}", "mlp: {view: token, train: {processes: auto}}"))
+    corpus = {"name": "toy", "labels": ["a", "b"], "rows": {"train": 9}, "notes": [], "folds": 5}
+    toy.tell({"validate": {"files": {"corpus.json": json.dumps(corpus)}}, "fit@mlp": {"show": [VISIBLE]}})
+    command = toy.command("--systems", "mlp", env=machine(toy, tmp_path, 2))
+    _, errors = command.communicate(timeout=120)
+    assert command.returncode == 0, errors
+    assert [event for _, event, *_ in toy.events() if event.startswith(VISIBLE)] == [f"{VISIBLE}=0"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

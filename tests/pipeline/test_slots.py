@@ -72,6 +72,20 @@ def test_systems_on_a_checkpoint_need_all_cores(tmp_path: Path) -> None:
     assert slots_by_system(read_systems(path)) == {"bert": cores, "textcnn": 1, "dpcnn": 3, "embedding_linear": cores}
 
 
+def test_a_student_has_the_threads_of_one_process(tmp_path: Path) -> None:
+    params = {
+        "dataset": "pocket_zh",
+        "seeds": [0],
+        "views": {"token": {"tokenizer": "token"}},
+        "systems": {"textcnn": {"view": "token"}},
+        "students": {"small": {"view": "token", "recipe": "textcnn"}},
+        "train": {"processes": 3},
+    }
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump(params))
+    assert slots_by_system(read_systems(path)) == {"textcnn": 3, "small": 1}
+
+
 def test_a_file_of_another_revision_needs_one_slot_a_stage(tmp_path: Path) -> None:
     path = tmp_path / "params.yaml"
     path.write_text("systems: {unknown_system: {}}\n")

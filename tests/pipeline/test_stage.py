@@ -21,7 +21,7 @@ from epigram.runner.dvc import graph
 from epigram.runner.dvc.process import PROGRESS
 from epigram.runner.prefect.gpus import VISIBLE, GpuPool
 from epigram.runner.prefect.slots import Slots
-from epigram.runner.prefect.stage import Runner
+from epigram.runner.prefect.stage import Runner, prefect_state, stage_attempt
 from epigram.runner.prefect.status_table import StatusTable
 from tests.support.processes import alive, until
 from tests.support.toy import HERE, Toy
@@ -61,6 +61,16 @@ def test_each_stage_sees_the_gpus_that_it_has_been_given(toy: Toy) -> None:
     shown = [event for _, event, *_ in toy.events() if event.startswith(VISIBLE)]
     assert shown == [f"{VISIBLE}=4", f"{VISIBLE}=", f"{VISIBLE}=4,7"]
     assert len(waiting(stages)) == 1
+
+
+def test_the_end_of_a_stage_is_told_also_if_it_is_cached_or_ran_elsewhere(toy: Toy) -> None:
+    ended: list[str] = []
+    table = StatusTable(graph.read(toy.root).stages, Console(file=io.StringIO()))
+    stages = Runner(toy.root, table, Slots(1), ended.append)
+    STARTED.append(stages)
+    stage_attempt(stages, "gather", current=True)()
+    stages.record_state("cut@token", prefect_state(Outcome(stage="cut@token", state="Completed")))
+    assert ended == ["gather", "cut@token"]
 
 
 def test_a_stage_runs_then_is_cached_then_restored(toy: Toy) -> None:

@@ -188,6 +188,37 @@ def test_where_halves_do_not_fit_later_the_next_run_goes_on_from_whole_batches_t
     assert ended(trainer("textcnn", state / "steps")) == {**ended(trainer("textcnn")), "first": 2}
 
 
+def fail_between_groups(made: Trainer, at: int) -> None:
+    """Let the optimizer run out of memory in step `at`, counted from 1, when it has updated all groups but the last."""
+    prepare = made.optimizer._init_group  # type: ignore[attr-defined]
+
+    def fail(group: dict[str, Any], *given: Any) -> Any:
+        if made.position.step + 1 == at and group is made.optimizer.param_groups[-1]:
+            made.optimizer._init_group = prepare  # type: ignore[attr-defined]
+            raise torch.OutOfMemoryError("out of memory")
+        return prepare(group, *given)
+
+    made.optimizer._init_group = fail  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("step", [1, 4])
+def test_where_memory_runs_out_in_an_update_the_step_is_not_repeated(
+    step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Adam has updated one of its two groups; the next run continues before this step, to the same bits."""
+    monkeypatch.chdir(tmp_path)
+    with (
+        pytest.raises(TryAgainError, match="out of memory in the update of the weights; free memory and rerun"),
+        resume_folder("train", "textcnn") as state,
+    ):
+        made = trainer("textcnn", state / "steps")
+        assert len(made.optimizer.param_groups) == 2
+        fail_between_groups(made, step)
+        made.run()
+    assert made.position.step == step - 1
+    assert ended(trainer("textcnn", state / "steps")) == {**ended(trainer("textcnn")), "first": step - 1}
+
+
 @pytest.mark.parametrize(("room", "done"), [(8, True), (4, False)])
 def test_where_memory_runs_out_behind_it_a_model_of_halves_is_not_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, done: bool

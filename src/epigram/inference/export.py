@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from epigram.core.display import echo
 from epigram.core.errors import ParameterError
 from epigram.core.extras import require
 from epigram.core.files import atomic_folder, read_json, write_text
@@ -41,8 +42,8 @@ def export(folder: Path, out: Path, *, int8: bool = False) -> None:
 
     Of an ensemble, each member is exported. A link to the model is followed once, at the beginning.
 
-    Raises ParameterError if the model cannot be exported, if int8 is not faster on this machine, and if `out` exists or
-    is inside `folder`; MissingPackageError if a package is not installed.
+    Raises ParameterError if the model cannot be exported, if int8 is not faster on this machine than the model and its
+    float32 graph, and if `out` exists or is inside `folder`; MissingPackageError if a package is not installed.
     """
     folder = folder.resolve()  # `runs/latest` may be moved to another model during the export
     if os.path.lexists(out):
@@ -65,9 +66,10 @@ def _export_model(folder: Path, out: Path, *, int8: bool) -> None:
         raise ParameterError(f"--int8 quantizes layers, but {saved.system} has none; export without --int8")
     with atomic_folder(out) as new, _silence_exporter():
         (ngram_graph if linear else graph).write_graph(saved, new / GRAPH)
-        if int8:
-            quantize(saved, new / GRAPH)
-        _write_other_files(new, folder, "int8" if int8 else "fp32")
+        note = quantize(saved, new / GRAPH) if int8 else ""
+        _write_other_files(new, folder, "int8" if int8 else "fp32", note)
+    if note:
+        echo(f"{saved.system}: {note}")
 
 
 def _check_exportable(saved: Saved) -> None:
@@ -92,11 +94,12 @@ def _silence_exporter() -> Iterator[None]:
         logging.disable(before)
 
 
-def _write_other_files(new: Path, folder: Path, precision: str) -> None:
-    """Copy the other files of the model's `folder` to `new`, and write the model card and the manifest."""
+def _write_other_files(new: Path, folder: Path, precision: str, note: str) -> None:
+    """Copy the other files of the model's `folder` to `new`, and write the card, with `note`, and the manifest."""
     copied = [name for name in MODEL_FILES if name != "model.safetensors"]
     for name in copied:
         shutil.copyfile(folder / name, new / name)
     card = (folder / CARD).read_text(encoding="utf-8")
-    write_text(new / CARD, card.replace("weights (safetensors)", f"graph (ONNX, {precision})"))
+    card = card.replace("weights (safetensors)", f"graph (ONNX, {precision})")
+    write_text(new / CARD, f"{card}\n{note}\n" if note else card)
     manifest.write(new, {**manifest.read_facts(folder), "graph": precision})

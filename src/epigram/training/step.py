@@ -23,23 +23,23 @@ def optimizer_step(
 
     The sum stays on the device, so that nothing waits for it. The graph of a micro-batch is freed before the next one
     is built. `clip` is the maximum gradient norm. With `buckets`, losses and gradients are summed over all processes.
-    If one of these is out of memory, all raise an error: MemoryError, or TryAgainError if it is too late to repeat the
-    step.
+    If one of these is out of memory, all raise an error. It is TryAgainError if the step cannot be repeated, because
+    some weights may have been updated: smaller batches would not help either, as their memory is free by then.
     """
     optimizer.zero_grad(set_to_none=True)
     if buckets is None:
         total = _backward(losses)
-        _apply(model, optimizer, clip)
-        return total.float()
-    with parallel.share_out_of_memory(), buckets.summed():
-        total = _backward(losses)
+    else:
+        with parallel.share_out_of_memory(), buckets.summed():
+            total = _backward(losses)
     try:
-        total = parallel.sum_over_processes(total)
+        if buckets is not None:
+            total = parallel.sum_over_processes(total)
         _apply(model, optimizer, clip)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        raise TryAgainError("out of memory in a step of several processes; free memory and rerun") from None
+        raise TryAgainError("out of memory in the update of the weights; free memory and rerun") from None
     return total.float()
 
 

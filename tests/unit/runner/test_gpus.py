@@ -15,8 +15,10 @@ from epigram.models.registry import RECIPES
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.prefect import gpus
 from epigram.runner.prefect.gpus import GpuPool, gpus_by_stage, stages_per_gpu, visible_gpus
+from epigram.runner.prefect.needs import set_needs
 from epigram.runner.prefect.planned_systems import PlannedSystem
 from epigram.runner.prefect.slots import Slots, slots_by_system
+from epigram.text.validated_corpus import ValidatedCorpus
 from epigram.training.config import TrainingConfig
 
 
@@ -137,6 +139,28 @@ def test_a_stage_has_a_gpu_or_one_for_each_process_as_dvc_yaml_says() -> None:
 def test_a_stage_takes_the_threads_of_all_its_processes() -> None:
     assert slots_by_system(SYSTEMS) == {"one": 1, "two": 2, "all": 1, "many": 9}
     assert slots_by_system(SYSTEMS, gpus=4)["all"] == 4
+
+
+def validated(folder: Path, folds: int) -> None:
+    """Write what the stage `validate` writes about train, which has so many `folds`."""
+    counts = {"train": 9, "dev": 0, "test": 3}
+    ValidatedCorpus(
+        name="x", language="en", task="single", labels=["a", "b"], token_labels=[], tokens_only=False, rows=counts,
+        folds=folds,
+    ).write(folder)  # fmt: skip
+
+
+def test_a_training_on_folds_has_one_process(tmp_path: Path) -> None:
+    slots = Slots(9, gpus=GpuPool(("0", "1", "2", "3")))
+    set_needs(slots, graph(), SYSTEMS, 4, tmp_path)
+    assert (slots.gpus.needed["fit@all"], slots.count("fit@all")) == (4, 4), "nothing is known of the data yet"
+    validated(tmp_path, folds=5)
+    set_needs(slots, graph(), SYSTEMS, 4, tmp_path)
+    assert {name: slots.gpus.needed[f"fit@{name}"] for name in ("one", "two", "all")} == {"one": 1, "two": 1, "all": 1}
+    assert slots.count("fit@all") == 1
+    validated(tmp_path, folds=0)
+    set_needs(slots, graph(), SYSTEMS, 4, tmp_path)
+    assert (slots.gpus.needed["fit@all"], slots.count("fit@all")) == (4, 4)
 
 
 def test_on_a_machine_without_a_gpu_the_environment_is_not_changed() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.scale import Point, fit, grid
+from benchmarks.scale import Point, fit, grid, timed_rows
 
 
 def points(noise: float = 0.0) -> list[Point]:
@@ -43,3 +43,10 @@ def test_the_points_reach_a_million_rows_and_a_thousand_classes() -> None:
     sizes = np.array(grid(tiny=False))
     assert len(sizes) == len(set(grid(tiny=False))) >= 30
     assert sizes.max(0).tolist() == [1_000_000, 1_000, 256]
+
+
+def test_the_page_names_the_points_that_are_timed_on_all_rows() -> None:
+    points = grid(tiny=False)
+    whole = [(rows, length) for rows, _, length in points if timed_rows(rows, length) == rows]
+    assert (len(points), len(whole), set(whole)) == (32, 9, {(1_000, 16), (1_000, 64), (4_000, 16)})
+    assert [timed_rows(1_000_000, length) for length in (16, 64, 256)] == [5_000, 1_250, 312]

@@ -56,10 +56,10 @@ def stages_per_gpu() -> int:
     return int(text)
 
 
-def gpus_by_stage(stages: Graph, systems: Mapping[str, PlannedSystem], gpus: int) -> dict[str, int]:
+def gpus_by_stage(stages: Graph, systems: Mapping[str, PlannedSystem], gpus: int, folds: int = 0) -> dict[str, int]:
     """Return the number of GPUs of each stage that needs one, on a machine with so many `gpus`, by dvc.yaml.
 
-    A stage of a system without a network needs none.
+    A stage of a system without a network needs none. `folds` are those of train.
     """
     from epigram.training.processes import resolve_processes
 
@@ -71,7 +71,7 @@ def gpus_by_stage(stages: Graph, systems: Mapping[str, PlannedSystem], gpus: int
         count = 1
         if stage.gpus == PROCESSES and system is not None:
             try:
-                count = int(resolve_processes(system.config, system.recipe, folds=0, gpus=gpus).processes)
+                count = int(resolve_processes(system.config, system.recipe, folds=folds, gpus=gpus).processes)
             except ParameterError:  # which the stage itself reports
                 count = 1
         needed[stage.name] = count

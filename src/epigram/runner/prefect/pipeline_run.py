@@ -25,11 +25,12 @@ from epigram.core.signals import interrupt_waits
 from epigram.runner.dvc import graph, lock_order
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.prefect import heartbeat, publish, ray_cluster
-from epigram.runner.prefect.gpus import GpuPool, gpus_by_stage, stages_per_gpu, visible_gpus
-from epigram.runner.prefect.planned_systems import PlannedSystem, read_systems
+from epigram.runner.prefect.gpus import GpuPool, stages_per_gpu, visible_gpus
+from epigram.runner.prefect.needs import VALIDATE, set_needs
+from epigram.runner.prefect.planned_systems import read_systems
 from epigram.runner.prefect.publish import Run, RunFailedError, StageResult
 from epigram.runner.prefect.schedule import Schedule
-from epigram.runner.prefect.slots import Slots, slots_by_system
+from epigram.runner.prefect.slots import Slots
 from epigram.runner.prefect.stage import Runner, stage_attempt
 from epigram.runner.prefect.stage_seconds import expected_seconds
 from epigram.runner.prefect.status_table import StatusTable
@@ -69,22 +70,29 @@ class PipelineRun:
         in_turn = list(limited) if self._until is None else []
         self._submitted = self.graph.in_turn(in_turn) if in_turn else self.graph
         self._table = StatusTable(self.graph.stages, Console(stderr=True))
-        self._runner = Runner(workspace.path, self._table, self._slots({} if up_to_date else read_systems(params)))
+        self._systems = {} if up_to_date else read_systems(params)
+        self._runner = Runner(workspace.path, self._table, self._slots(), self._note_end)
+        self._note_end(VALIDATE)  # in an earlier run
         self._limit = None
         if request.systems_until is not None:
             systems = {name: self.graph.of(name) for name in limited}
             self._limit = TimeLimit(request.systems_until, systems, self._runner)
 
-    def _slots(self, systems: Mapping[str, PlannedSystem]) -> Slots:
+    def _slots(self) -> Slots:
         """Return the slots of the run, which its stages take in the order of their remaining paths."""
-        seconds = expected_seconds(self._submitted, self.workspace.main / "runs", self.workspace.dataset, systems)
+        workspace = self.workspace
+        seconds = expected_seconds(self._submitted, workspace.main / "runs", workspace.dataset, self._systems)
         total = self.request.max_parallel or os.cpu_count() or 1
         names = () if self.request.ray else visible_gpus()
         self._available = ray_cluster.gpus_per_node() if self.request.ray else len(names)
-        needed = gpus_by_stage(self._submitted, systems, self._available)
-        threads = slots_by_system(systems, self._available)
-        pool = GpuPool(names, needed, stages_per_gpu())
-        return Slots(total, threads, Schedule(self._submitted, seconds), pool)
+        pool = GpuPool(names, sharing=stages_per_gpu())
+        return Slots(total, schedule=Schedule(self._submitted, seconds), gpus=pool)
+
+    def _note_end(self, stage: str) -> None:
+        """When the data have been validated, set what the other stages need."""
+        if stage == VALIDATE:
+            validated = self.workspace.path / "data" / "validated"
+            set_needs(self._runner.slots, self._submitted, self._systems, self._available, validated)
 
     def stages(self, futures: Futures) -> Iterator[Stage]:
         """Yield each stage, after its dependencies, as soon as its task can be submitted; then wait for all tasks.

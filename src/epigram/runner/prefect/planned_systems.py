@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,14 +34,17 @@ class PlannedSystem:
         recipe = recipe_of(name, system, train, checkpoint=checkpoint)
         return cls(recipe=recipe, config=configure(name, recipe, train), checkpoint=checkpoint)
 
-    def resolved(self, gpus: int | None = None) -> TrainingConfig:
-        """Return `config` with the numbers of processes and threads, on a machine with so many `gpus` or this one."""
+    def resolved(self, gpus: int | None = None, folds: int = 0) -> TrainingConfig:
+        """Return `config` with the numbers of processes and threads, on a machine with so many `gpus` or this one.
+
+        `folds` are those of train.
+        """
         from epigram.training.processes import resolve_processes
         from epigram.training.threads import resolve_threads
 
         config = self.config
         with suppress(ParameterError):  # the stage itself reports an impossible number of processes
-            config = resolve_processes(config, self.recipe, folds=0, gpus=gpus)
+            config = resolve_processes(config, self.recipe, folds=folds, gpus=gpus)
         return resolve_threads(config, self.recipe, self.checkpoint)
 
 
@@ -52,7 +55,10 @@ def read_systems(params: Path) -> dict[str, PlannedSystem]:
         settings = load(params)
         for name, system in {**settings.systems, **settings.students}.items():
             checkpoint = settings.views[system.view].checkpoint
-            found[name] = PlannedSystem.of(name, system, settings.train, checkpoint)
+            planned = PlannedSystem.of(name, system, settings.train, checkpoint)
+            if name in settings.students:
+                planned = replace(planned, config=replace(planned.config, processes=1))  # as the stage does
+            found[name] = planned
     except EpigramError:
         return {}
     return found

@@ -87,11 +87,14 @@ class Slots:
         return self.count(stage) <= self.free and self.gpus.fits(stage)
 
 
-def slots_by_system(systems: Mapping[str, PlannedSystem], gpus: int = 0) -> dict[str, int]:
-    """Return the slots (CPU threads of all processes) of each system and student, on a machine with so many `gpus`."""
-    return {name: _slots(system, gpus) for name, system in systems.items() if system.recipe.has_encoder}
+def slots_by_system(systems: Mapping[str, PlannedSystem], gpus: int = 0, folds: int = 0) -> dict[str, int]:
+    """Return the slots (CPU threads of all processes) of each system and student, on a machine with so many `gpus`.
+
+    `folds` are those of train.
+    """
+    return {name: _slots(system, gpus, folds) for name, system in systems.items() if system.recipe.has_encoder}
 
 
-def _slots(system: PlannedSystem, gpus: int) -> int:
-    config = system.resolved(gpus)
+def _slots(system: PlannedSystem, gpus: int, folds: int) -> int:
+    config = system.resolved(gpus, folds)
     return int(config.threads) * int(config.processes)

@@ -52,10 +52,15 @@ class StageRunner(Protocol):
 
 
 class Runner:
-    """Runner for the stages of one workspace, limited by `slots`; after `stop`, nothing runs and nothing starts."""
+    """Runner for the stages of one workspace, limited by `slots`; after `stop`, nothing runs and nothing starts.
 
-    def __init__(self, root: Path, table: StatusTable, slots: Slots) -> None:
-        self.root, self.table = root, table
+    `on_end` is called with the name of each stage that has ended, before a stage that depends on it starts.
+    """
+
+    def __init__(
+        self, root: Path, table: StatusTable, slots: Slots, on_end: Callable[[str], None] = lambda name: None
+    ) -> None:
+        self.root, self.table, self._on_end = root, table, on_end
         self.outcomes: dict[str, Outcome] = {}  # final outcomes, in order of completion
         self.slots = slots
         self._repair_lock = threading.Lock()
@@ -100,6 +105,7 @@ class Runner:
         """Record the stage's final outcome."""
         self.outcomes[name] = outcome
         self.table.stop(name, outcome.state, outcome.summary)
+        self._on_end(name)
 
     def record_state(self, name: str, state: State[Any]) -> None:
         """Record the state of a task that did not report here: it ran remotely, it crashed, or a dependency failed."""
