@@ -26,6 +26,7 @@ from tests.parity.reference import label_embedding as paper
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, scattered, texts
 from tests.parity.reference.common import cross_entropy, softmax
 from tests.parity.reference.weights import array
+from tests.support.operators import Operators
 
 
 @pytest.mark.parametrize("radius", [0, 2, 6])
@@ -34,6 +35,12 @@ def test_leam_eq4_to_7_attention(radius: int) -> None:
     beta = head.attention(*padded(rows))
     assert_rows(beta, [beta_reading(head, row) for row in rows], 1e-6)  # the softmax is in float32
     assert not beta[~padded(rows)[1]].any()
+
+
+def test_leam_eq5_is_no_convolution_of_a_row_for_each_class() -> None:
+    with Operators() as operators:
+        leam().attention(*padded(texts(LENGTHS, WIDTH)))
+    assert "convolution" not in operators.largest, "slow with many classes"
 
 
 def test_leam_eq8_to_10_answer_and_loss() -> None:

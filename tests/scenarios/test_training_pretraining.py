@@ -43,9 +43,11 @@ class Guess(nn.Module):
         self.bias = nn.Parameter(torch.tensor(bias))
         self.seen: list[tuple[bool, Tokens, Tensor]] = []
 
-    def forward(self, tokens: Tokens, chosen: Tensor) -> Tensor:
+    def forward(self, tokens: Tokens, places: tuple[Tensor, ...]) -> Tensor:
+        chosen = torch.zeros_like(tokens.valid)
+        chosen[places] = True
         self.seen.append((self.training, tokens, chosen))
-        return torch.nn.functional.one_hot(torch.full((int(chosen.sum()),), 5), VOCABULARY) * self.bias
+        return torch.nn.functional.one_hot(torch.full_like(places[0], 5), VOCABULARY) * self.bias
 
 
 def measured(trainer: Trainer) -> Quality:
@@ -113,8 +115,8 @@ def test_it_learns_from_train_and_never_from_what_is_held_out() -> None:
 
 def test_the_gradient_is_clipped_to_one() -> None:
     class Steep(Guess):
-        def forward(self, tokens: Tokens, chosen: Tensor) -> Tensor:
-            return 1000 * super().forward(tokens, chosen)
+        def forward(self, tokens: Tokens, places: tuple[Tensor, ...]) -> Tensor:
+            return 1000 * super().forward(tokens, places)
 
     model = Steep(0.0)
     trainer = pretrainer(model, texts([[6]] * 2), texts([[5]]), epochs=1)
@@ -127,10 +129,10 @@ class Narrow(Guess):
 
     room = 1
 
-    def forward(self, tokens: Tokens, chosen: Tensor) -> Tensor:
+    def forward(self, tokens: Tokens, places: tuple[Tensor, ...]) -> Tensor:
         if len(tokens.ids) > self.room:
             raise MemoryError
-        return super().forward(tokens, chosen)
+        return super().forward(tokens, places)
 
 
 def test_a_batch_that_needs_too_much_memory_is_trained_in_halves() -> None:

@@ -10,14 +10,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 READS = {
-    "_local_scalar_dense", "_unique", "_unique2", "equal", "is_nonzero", "masked_select", "nonzero",
-    "unique_consecutive", "unique_dim", "unique_dim_consecutive",
+    "_local_scalar_dense", "_unique", "_unique2", "equal", "is_nonzero", "masked_scatter_backward", "masked_select",
+    "nonzero", "unique_consecutive", "unique_dim", "unique_dim_consecutive",
 }  # fmt: skip
 INDEXES = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}  # which read a boolean mask
 
 
 class Waits(TorchDispatchMode):
-    """Dispatch mode that collects, in `found`, the operators that read a value or copy between two devices."""
+    """Dispatch mode that collects, in `found`, the operators that read a value or copy between two devices.
+
+    On the CPU, `Tensor.tolist` calls no operator, and nor does `Tensor.item` in inference mode, so they are not found.
+    """
 
     def __init__(self) -> None:
         super().__init__()

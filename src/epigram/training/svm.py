@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +37,8 @@ def fit_svms(x: Any, labels: NDArray[np.integer], classes: int, options: SvmOpti
     """
     if labels.ndim == 1:
         return _fit_single_label(x, labels, classes, options)
-    return _stack([_fit_svm(x, column, options, _class_weight(options)) for column in labels.T])
+    fits = (_fit_svm(x, column, options, _class_weight(options)) for column in labels.T)
+    return _collect(fits, x.shape[1], labels.shape[1])
 
 
 def _fit_single_label(x: Any, labels: NDArray[np.integer], classes: int, options: SvmOptions) -> Solution:
@@ -48,6 +50,8 @@ def _fit_single_label(x: Any, labels: NDArray[np.integer], classes: int, options
         weight, bias = _fit_svm(x, codes, options, _class_weight(options))
     if len(present) == 2:  # liblinear returns one margin for two classes
         weight, bias = np.hstack([-weight, weight]), np.concatenate([-bias, bias])
+    if len(present) == classes:
+        return weight, bias
     weights, biases = np.zeros((x.shape[1], classes)), np.full(classes, -1.0)
     weights[:, present], biases[present] = weight, bias if len(present) > 1 else 1.0
     return weights, biases
@@ -56,11 +60,16 @@ def _fit_single_label(x: Any, labels: NDArray[np.integer], classes: int, options
 def _fit_each_class(x: Any, codes: NDArray[np.integer], options: SvmOptions) -> Solution:
     """Return weights (F, C) and biases (C,) of an SVM per class; as in liblinear, the rest has the weight 1."""
     share = balanced_weights(codes) if options.class_weight == "balanced" else np.ones(codes.max() + 1)
-    return _stack([_fit_svm(x, codes == code, options, {1: float(own)}) for code, own in enumerate(share)])
+    fits = (_fit_svm(x, codes == code, options, {1: float(own)}) for code, own in enumerate(share))
+    return _collect(fits, x.shape[1], len(share))
 
 
-def _stack(solutions: list[Solution]) -> Solution:
-    return np.hstack([weight for weight, _ in solutions]), np.concatenate([bias for _, bias in solutions])
+def _collect(fits: Iterable[Solution], features: int, classes: int) -> Solution:
+    """Return weights (F, C) and biases (C,) of fits of one class each; each fit is freed before the next one."""
+    weights, biases = np.empty((features, classes)), np.empty(classes)
+    for place, (weight, bias) in enumerate(fits):
+        weights[:, [place]], biases[[place]] = weight, bias
+    return weights, biases
 
 
 def _class_weight(options: SvmOptions) -> str | None:

@@ -177,8 +177,11 @@ class _Search:
 
     def _fit(self, settings: SvmSettings) -> Candidate:
         self.tried.add(settings)
-        fits = [fit_margins(each, settings, self.kept) for each in self.problems]
-        margins = [each for each, _ in fits]
+        first, *rest = self.problems
+        found, solution = fit_margins(first, settings, self.kept)
+        if rest:
+            solution = None  # frees its memory before the next fit
+        margins = [found, *(fit_margins(each, settings, self.kept)[0] for each in rest)]
         scale = fit_scale(pool(margins), self.wanted)
         loss = scaled(pool(margins), scale).loss(self.wanted)
-        return Candidate(settings, loss, scale, margins, fits[0][1] if len(fits) == 1 else None)
+        return Candidate(settings, loss, scale, margins, solution)

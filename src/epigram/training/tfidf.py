@@ -24,12 +24,12 @@ Parts = list[tuple[Rows, NgramCounts]]  # the texts of a batch, and their n-gram
 def fit_features(model: LinearSvm, train: TextBatches) -> Any:
     """Count the n-grams of `train`, set the model's keys and frequencies, and return the features of `train`.
 
-    The weights of the model are 0. Raises ParameterError for settings that leave no n-gram.
+    The model has no weights then. Raises ParameterError for settings that leave no n-gram.
     """
     load_blas()
     parts = _count(model, train)
     keys, idf = _weigh(model, [part for _, part in parts], len(train))
-    model.install(keys, idf, torch.zeros(len(keys), model.classes))
+    model.install(keys, idf, torch.zeros(0, model.classes))
     return _features(model, parts, len(train))
 
 

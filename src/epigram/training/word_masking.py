@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from epigram.models.batches import to_device
+
 MASKED, RANDOM = 0.8, 0.1  # shares of the chosen words that are masked or replaced; the others are kept
 
 
@@ -25,8 +27,8 @@ class Masking:
         chosen, and masked, replaced or kept, as a whole.
         """
         chosen = self.choose(words, generator)
-        draw = _uniform(words.shape, generator).to(ids.device).gather(1, words.clamp(min=0))  # one number per word
-        random_ids = (_uniform(ids.shape, generator) * len(self.ordinary)).long().to(ids.device)
+        draw = _uniform(words.shape, generator, ids.device).gather(1, words.clamp(min=0))  # one number per word
+        random_ids = (_uniform(ids.shape, generator, ids.device) * len(self.ordinary)).long()
         masked = torch.where(chosen & (draw < MASKED), self.mask_id, ids)
         replaced = chosen & (draw >= MASKED) & (draw < MASKED + RANDOM)
         return torch.where(replaced, self.ordinary[random_ids], masked), chosen
@@ -36,12 +38,12 @@ class Masking:
         inside = words >= 0
         word_index = words.clamp(min=0)
         present = torch.zeros_like(words).scatter_add(1, word_index, inside.long()) > 0  # (B, words)
-        order = _uniform(words.shape, generator).to(words.device).masked_fill(~present, 2.0)
+        order = _uniform(words.shape, generator, words.device).masked_fill(~present, 2.0)
         count = (self.share * present.sum(1, keepdim=True)).round().clamp(min=1)
         selected = present & (order.argsort(1).argsort(1) < count)
         return selected.gather(1, word_index) & inside
 
 
-def _uniform(shape: torch.Size, generator: torch.Generator) -> Tensor:
-    """Return uniform numbers, drawn on the CPU so that they are the same for every device."""
-    return torch.rand(shape, generator=generator)
+def _uniform(shape: torch.Size, generator: torch.Generator, device: torch.device) -> Tensor:
+    """Return uniform numbers on `device`, drawn on the CPU so that they are the same for every device."""
+    return to_device(torch.rand(shape, generator=generator).numpy(), device)

@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 
 from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvm, LinearSvmConfig
 from epigram.nn.layers.types import DataSpec
 from epigram.training.fitters.linear_svm import fit
+from epigram.training.svm import SvmOptions, fit_svms
 
 
 def texts(rows: list[list[int]], labels: list[int]) -> TextBatches:
@@ -44,3 +46,13 @@ def test_a_text_without_known_tokens_gets_the_more_frequent_of_two_classes(frequ
     [logits] = model(texts([[18]], [0]).gather(np.array([0]))).logits.tolist()
     assert logits[frequent] > 0.1
     assert logits[1 - frequent] == pytest.approx(-logits[frequent], abs=1e-5)
+
+
+@pytest.mark.parametrize("weighting", ["tfidf", "naive_bayes"])
+@pytest.mark.parametrize("multi", [False, True])
+def test_each_class_gets_the_weights_of_its_own_tokens(weighting: Any, multi: bool) -> None:
+    own = np.eye(4, dtype=np.int64)
+    labels = own if multi else np.arange(4)
+    weight, bias = fit_svms(csr_array(own.astype(float)), labels, 4, SvmOptions(1.0, 0, "none", weighting))
+    assert_array_equal(weight > 0, own == 1)
+    assert bias.shape == (4,)

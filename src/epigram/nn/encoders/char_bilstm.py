@@ -17,6 +17,7 @@ from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.initialization import glorot
 from epigram.nn.layers.language_model import LanguageModel, LanguageModelLoss
+from epigram.nn.layers.masking import valid_positions
 from epigram.nn.layers.pos_weighting import PosScaling, VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
@@ -107,7 +108,8 @@ class CharBiLstmEncoder(Encoder):
         states, _ = self.words(self.dropout(x), tokens.valid, tokens.shortest)  # Eq. 1, 2
         if self.training and self.word_model is not None:
             counts = torch.ones_like(tokens.ids[:, 0])
-            words = self.word_model(states[tokens.valid], tokens.ids, tokens.valid, counts)
+            places = valid_positions(tokens.valid, tokens.count)
+            words = self.word_model(states[places], tokens.ids, tokens.valid, counts)
             cost = self.config.lm_weight * self.language_loss(words, spelling_loss, len(tokens.ids))
         return Encoded((x, states), tokens, cost)
 
@@ -127,6 +129,8 @@ class CharBiLstmEncoder(Encoder):
         if torch.compiler.is_exporting():
             vectors, _ = self.speller(tokens.characters.flatten(0, 1))
             return vectors.unflatten(0, tokens.ids.shape) * tokens.valid.unsqueeze(-1), None
-        vectors, loss = self.speller(tokens.characters[tokens.valid])
+        places = valid_positions(tokens.valid, tokens.count)
+        vectors, loss = self.speller(tokens.characters[places])
         padded = vectors.new_zeros(*tokens.ids.shape, vectors.shape[-1])
-        return padded.masked_scatter(tokens.valid.unsqueeze(-1), vectors), loss
+        padded[places] = vectors
+        return padded, loss

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv1d, normalize
+from torch.nn.functional import normalize, pad
 
 from epigram.core.config_types import Count, Positive, Range
 from epigram.nn import heads
@@ -63,9 +63,15 @@ class LabelAttentionHead(Head):
         """Return β (B, L) over the valid tokens of `states` (B, L, D)."""
         g = normalize(states, dim=-1) @ normalize(self.labels, dim=-1).T  # (B, L, C), Eq. 4
         g = g.masked_fill(~valid.unsqueeze(-1), 0.0).transpose(1, 2)
-        rows = conv1d(g.flatten(0, 1).unsqueeze(1), self.window[None, None].to(g.dtype), padding=self.config.radius)
-        u = (rows.view_as(g) + self.bias.unsqueeze(1)).relu()  # (B, C, L), Eq. 5
+        rows = g @ self.phrases(g.shape[2]).to(g.dtype)  # a convolution of so many rows is slower
+        u = (rows + self.bias.unsqueeze(1)).relu()  # (B, C, L), Eq. 5
         return u.amax(1).float().masked_fill(~valid, float("-inf")).softmax(-1)  # Eq. 6, 7
+
+    def phrases(self, length: int) -> Tensor:
+        """Return the matrix (L, L) whose column l has W₁ in the rows l − radius to l + radius, and 0 in the others."""
+        around = length - 1 - self.config.radius  # cuts W₁ if a text is shorter than a phrase
+        position = torch.arange(length, device=self.window.device)
+        return pad(self.window, (around, around))[position.unsqueeze(1) - position + length - 1]
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss of texts and anchors."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from epigram.core.config_types import Range, Share
 from epigram.nn import heads
+from epigram.nn.layers.complement import log_complement
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
@@ -136,12 +137,7 @@ class PromptHead(Head):
         if self.complement is None:
             return Prediction(label, None if labels is None else self.text_loss(label, labels))
         complement = self.complement(self.dropout(masks[1])).float()
-        # log(1 − p₂(c)) = log Σ_{k≠c} p₂(k)
-        classes = label.shape[1]
-        others = complement.unsqueeze(1).masked_fill(
-            torch.eye(classes, dtype=torch.bool, device=label.device), float("-inf")
-        )
-        log_not = others.logsumexp(-1) - complement.logsumexp(-1, keepdim=True)  # (B, C)
+        log_not = log_complement(complement)  # log(1 − p₂(c)) (B, C)
         logits = self.gamma * label.log_softmax(-1) + (1 - self.gamma) * log_not
         loss = None
         if labels is not None:

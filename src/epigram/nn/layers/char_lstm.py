@@ -55,9 +55,11 @@ class CharLstm(nn.Module):
 
     def read(self, spellings: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Return the last states (U, 2h) of `spellings` (U, W), sorted by `lengths` (U,), and all states."""
-        sizes, counts = torch.unique_consecutive(lengths, return_counts=True)
+        counts = lengths.new_zeros(spellings.shape[1] + 1).scatter_add_(0, lengths, torch.ones_like(lengths)).tolist()
         last, states = [], []
-        for size, same_length in zip(sizes.tolist(), torch.split(spellings, counts.tolist()), strict=True):
+        for size, same_length in enumerate(torch.split(spellings, counts)):
+            if not len(same_length):
+                continue
             y, (h, _) = fused_lstm(self.lstm, self.embedding(same_length[:, :size]))
             states.append(y.flatten(0, 1))  # (U'·size, 2h)
             last.append(h.transpose(0, 1).flatten(1))  # (2, U', h) → (U', 2h)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
 from epigram.nn.layers.initialization import glorot
+from epigram.nn.layers.masking import valid_positions
 
 
 class LanguageModelLoss(NamedTuple):
@@ -61,8 +62,9 @@ class LanguageModel(nn.Module):
         """
         after, before = neighbours(ids.clamp(max=self.other), valid, self.border)
         ahead, back = states.chunk(2, -1)
-        weight = counts.unsqueeze(1).expand_as(ids)[valid]
-        total: Tensor = self.ahead(ahead, after[valid], weight) + self.back(back, before[valid], weight)
+        places = valid_positions(valid, len(states))
+        weight = counts[places[0]]
+        total: Tensor = self.ahead(ahead, after[places], weight) + self.back(back, before[places], weight)
         return LanguageModelLoss(total, 2 * weight.sum())
 
 

@@ -39,6 +39,11 @@ class Tokens:
         return None if self.lengths is None else int(self.lengths.min())
 
     @property
+    def count(self) -> int | None:
+        """The number of tokens of all texts together; None if the host does not know the lengths."""
+        return None if self.lengths is None else int(self.lengths.sum())
+
+    @property
     def full(self) -> bool | None:
         """Whether no text has padding; None if the host does not know the lengths."""
         return None if self.lengths is None else self.shortest == self.ids.shape[1]

@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy, linear
 
 from epigram.models.precision import matmul_precision
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.masking import valid_positions
 from epigram.nn.layers.types import Tokens
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.base import Batch, Evaluation, Objective
@@ -45,9 +46,9 @@ class MaskedLanguageModel(nn.Module):
         )
         self.bias = nn.Parameter(torch.zeros(table.num_embeddings))
 
-    def forward(self, tokens: Tokens, chosen: Tensor) -> Tensor:
-        """Return the logits (M, V) of the M tokens that the mask `chosen` (B, L) selects."""
-        states = self.encoder(tokens).last[chosen]
+    def forward(self, tokens: Tokens, places: tuple[Tensor, ...]) -> Tensor:
+        """Return the logits (M, V) of M tokens, whose rows and positions are `places`: (M,), (M,)."""
+        states = self.encoder(tokens).last[places]
         return linear(self.transform(states), self.encoder.token_table.weight, self.bias)
 
 
@@ -103,20 +104,23 @@ class MaskedLanguage(Objective):
         model.eval()
         batches = ShardedEpoch(self.heldout, self.config.batch_size, np.random.default_rng(0))
         mask_generator = torch.Generator().manual_seed(self.seed)
-        loss, count, hits = 0.0, 0, 0
+        count, sums = 0, torch.zeros(2, dtype=torch.float64, device=self.device)
         for batch in batches:
             total, tokens, correct = self._masked_loss(model, batch, mask_generator)
-            loss, count, hits = loss + float(total), count + tokens, hits + int(correct)
-        return Quality(loss / max(1, count), hits / max(1, count))
+            count += tokens
+            sums += torch.stack([total.double(), correct.double()])
+        loss, accuracy = (sums / max(1, count)).tolist()
+        return Quality(loss, accuracy)
 
     def _masked_loss(self, model: Any, batch: Batch, generator: torch.Generator) -> tuple[Tensor, int, Tensor]:
         """Return the summed loss over a batch's masked tokens, their number, and how many are predicted correctly."""
         tokens = batch.texts.gather(batch.rows)
         assert tokens.labels is not None
         ids, chosen = self.masking(tokens.ids, tokens.labels, generator)
+        places = valid_positions(chosen)  # the only wait for the device
         with matmul_precision(self.config.precision, self.device):
-            logits = model(replace(tokens, ids=ids, labels=None), chosen).float()
-        gold = tokens.ids[chosen]
+            logits = model(replace(tokens, ids=ids, labels=None), places).float()
+        gold = tokens.ids[places]
         return cross_entropy(logits, gold, reduction="sum"), len(gold), (logits.argmax(1) == gold).sum()
 
     def explain_divergence(self, batch: Batch) -> str:
