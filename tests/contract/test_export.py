@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -129,7 +129,7 @@ def test_int8_is_smaller_and_nearly_the_same(
     assert not np.array_equal(said, wanted)
     card, own = (tmp_path / "int8/README.md").read_text(encoding="utf-8"), resolve_precision("auto", quantize.CPU)
     assert "graph (ONNX, int8)" in card
-    note = f"int8 takes 1 ms for 32 texts, the fp32 graph 2 ms, the model itself ({own}) 1.5 ms. It gives 98.4% of 256 "
+    note = f"int8 takes 1.0 ms for 32 texts, the fp32 graph 2.0 ms, the model itself ({own}) 1.5 ms. It gives 98.4% of"
     assert note in card and f"transformer: {note}" in capsys.readouterr().out
 
 
@@ -150,14 +150,17 @@ def test_int8_is_refused_where_the_graph_or_the_model_itself_is_as_fast(
 def test_two_graphs_are_timed_on_the_same_batch(exported: tuple[Path, Path]) -> None:
     model, out = exported
     graph = OnnxModel(out / "model.onnx", multi=False)
-    times = quantize.milliseconds(load(model), graph, quantize.own_answers(load(model)), graph)
+    times = quantize.milliseconds(load(model), graph, quantize.own_predictions(load(model)), graph)
     assert len(times) == 3 and min(times) > 0
 
 
 @pytest.mark.parametrize(("multi", "share"), [(False, 0.75), (True, 0.5)])
 def test_labels_are_compared_text_by_text(exported: tuple[Path, Path], multi: bool, share: float) -> None:
-    """The largest logit moves in the last of four texts; the set of those above 0 differs in the third one as well."""
-    known = load(exported[0])
+    """The largest logit moves in the last of four texts; the set of those above 0 differs in the third one as well.
+
+    A threshold of 0.5 is a logit of 0.
+    """
+    known = replace(load(exported[0]), thresholds=[0.5, 0.5])
     known.model.multi = multi
     first = torch.tensor([[3.0, 1.0], [-1.0, -2.0], [2.0, -1.0], [1.0, 2.0]])
     second = torch.tensor([[2.0, 1.0], [-3.0, -9.0], [2.0, 1.0], [2.0, -1.0]])
@@ -165,12 +168,20 @@ def test_labels_are_compared_text_by_text(exported: tuple[Path, Path], multi: bo
     assert quantize.same_labels(known, *answers) == share
 
 
+def test_label_sets_are_those_above_the_thresholds_of_the_model(exported: tuple[Path, Path]) -> None:
+    known = replace(load(exported[0]), thresholds=[0.2, 0.5])
+    known.model.multi = True
+    logits = [torch.tensor([[-1.0, -1.0]]), torch.tensor([[-2.0, -1.0]])]  # 0.27 and 0.12 for the first label
+    models = [lambda _, given=given: Prediction(given) for given in logits]
+    assert quantize.same_labels(known, *models) == 0.0
+
+
 def test_the_model_itself_answers_as_the_predictor_does(exported: tuple[Path, Path]) -> None:
     model = exported[0]
     predictor = Predictor(model)
     texts = predictor.batches(TEXTS[:1])
     expected = predict(predictor.saved.model, texts).logits
-    answer = quantize.own_answers(load(model))(texts.gather(np.arange(1))).logits
+    answer = quantize.own_predictions(load(model))(texts.gather(np.arange(1))).logits
     np.testing.assert_array_equal(answer.float().numpy(), expected)
 
 

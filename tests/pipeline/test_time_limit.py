@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
+from epigram.core.outcome import Outcome
+from epigram.runner.prefect.time_limit import TimeLimit
 from tests.support.flows import flow, states
 from tests.support.toy import Toy
 
@@ -71,6 +74,19 @@ def test_another_system_that_fails_is_left_out(toy: Toy, capfd: pytest.CaptureFi
     assert run.code == 0 and states(run)["judge"] == "Completed"
     assert "note: fit@bert failed, so its system is left out" in capfd.readouterr().err
     assert planned(toy)["systems"] == {"mlp": {"view": "token"}}
+
+
+@pytest.mark.parametrize(("finished", "left_out"), [((), ["bert"]), (("fit@bert",), [])])
+def test_a_system_that_is_up_to_date_is_finished_before_its_task_says_so(
+    finished: tuple[str, ...], left_out: list[str]
+) -> None:
+    """In the pass after a failure, the time may be over before all tasks of finished stages have ended."""
+    runner: Any = SimpleNamespace(outcomes={"fit@mlp": Outcome(stage="fit@mlp")}, stop=lambda: None)
+    systems = {"mlp": ["fit@mlp"], "bert": ["fit@bert"]}
+    limit = TimeLimit(time.monotonic() - 1, systems, runner, finished=finished)
+    with limit.watch():
+        time.sleep(0.5)
+    assert limit.left_out == left_out
 
 
 def test_without_a_limit_a_system_that_fails_ends_the_run(toy: Toy) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from epigram.core.processors import count_processors
 from epigram.inference.predictor import Predictor
 from epigram.models.complexity import milliseconds
 
@@ -24,7 +24,7 @@ def milliseconds_per_text(folder: Path, texts: Sequence[str], count: int) -> flo
     """
     predictor = Predictor(folder)
     some = [texts[row] for row in np.linspace(0, len(texts) - 1, min(count, len(texts))).astype(int)]
-    with _threads(min(THREADS, os.cpu_count() or 1)):
+    with _threads(min(THREADS, count_processors())):
         return milliseconds(lambda number: predictor.predict([some[number]]), len(some), seconds=SECONDS)
 
 

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from epigram.core.errors import ParameterError
 from epigram.inference.graph import random_batch
@@ -23,7 +24,7 @@ COMPARED = (256, 24)  # the same of the batch whose labels are compared
 ROUNDS = 9
 CPU = torch.device("cpu")
 
-Answer = Callable[[Tokens], Prediction]
+Forward = Callable[[Tokens], Prediction]
 
 
 def quantize(saved: Saved, path: Path) -> str:
@@ -35,12 +36,12 @@ def quantize(saved: Saved, path: Path) -> str:
     with its default precision.
     """
     small = path.with_suffix(".int8")
-    _write_quantized(path, small)
-    own = own_answers(saved)
+    write_quantized(path, small)
+    own = own_predictions(saved)
     graphs = [OnnxModel(each, multi=saved.model.multi) for each in (small, path)]
     fast, *slow = milliseconds(saved, *graphs, own)
     itself = f"the model itself ({resolve_precision('auto', CPU)})"
-    times = f"{fast:.2g} ms for {BATCH[0]} texts, the fp32 graph {slow[0]:.2g} ms, {itself} {slow[1]:.2g} ms"
+    times = f"{fast:.1f} ms for {BATCH[0]} texts, the fp32 graph {slow[0]:.1f} ms, {itself} {slow[1]:.1f} ms"
     if fast >= min(slow):
         slower = "the fp32 graph" if slow[0] <= slow[1] else itself
         raise ParameterError(
@@ -54,7 +55,8 @@ def quantize(saved: Saved, path: Path) -> str:
     )
 
 
-def _write_quantized(path: Path, small: Path) -> None:
+def write_quantized(path: Path, small: Path) -> None:
+    """Write the graph `path` with 8-bit weights into the file `small`."""
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -70,36 +72,39 @@ def _write_quantized(path: Path, small: Path) -> None:
     )
 
 
-def own_answers(saved: Saved) -> Answer:
+def own_predictions(saved: Saved) -> Forward:
     """Return the model as `Predictor` runs it, in bfloat16 where the hardware is fast in it."""
     model: Any = prepare_for_inference(saved.model)
 
-    def answer(tokens: Tokens) -> Prediction:
+    def forward(tokens: Tokens) -> Prediction:
         with torch.inference_mode(), matmul_precision("auto", CPU):
             predicted: Prediction = model(tokens)
         return predicted
 
-    return answer
+    return forward
 
 
-def milliseconds(saved: Saved, *models: Answer) -> list[float]:
+def milliseconds(saved: Saved, *models: Forward) -> list[float]:
     """Return the median run time of each of the `models` for the same batch, with their runs interleaved."""
     tokens = random_batch(saved, *BATCH)
     runs = [[_run_time(model, tokens) for model in models] for _ in range(ROUNDS + 1)]
     return [median(times) for times in zip(*runs[1:], strict=True)]  # the first run is a warm-up
 
 
-def same_labels(saved: Saved, first: Answer, second: Answer) -> float:
+def same_labels(saved: Saved, first: Forward, second: Forward) -> float:
     """Return the share of random texts to which both models give the same label, or the same set of labels."""
     tokens = random_batch(saved, *COMPARED)
-    one, other = (
-        logits > 0 if saved.model.multi else logits.argmax(1, keepdim=True)
-        for logits in (first(tokens).logits, second(tokens).logits)
-    )
+    one, other = (_labels(saved, each(tokens).logits.float()) for each in (first, second))
     return float((one == other).all(1).float().mean())
 
 
-def _run_time(model: Answer, tokens: Tokens) -> float:
+def _labels(saved: Saved, logits: Tensor) -> Tensor:
+    if saved.model.multi:
+        return logits.sigmoid() > torch.tensor(saved.thresholds)
+    return logits.argmax(1, keepdim=True)
+
+
+def _run_time(model: Forward, tokens: Tokens) -> float:
     start = perf_counter()
     model(tokens)
     return 1000 * (perf_counter() - start)

@@ -108,7 +108,6 @@ def test_times_are_medians_of_nine_rounds_after_one_that_warms_up(monkeypatch: p
         batches.append(tokens)
         return float(next(rounds[model]))
 
-    monkeypatch.setattr(quantize, "OnnxModel", lambda path, multi: path)
     monkeypatch.setattr(quantize, "_run_time", timed)
     model: Any = type("Model", (), {"multi": False})
     assert quantize.milliseconds(saved(model), "a", "b") == [5.0, 16.0]  # type: ignore[arg-type]
@@ -134,12 +133,16 @@ def test_a_graph_in_8_bits_takes_the_place_of_the_whole_one_only_if_it_is_faster
     loaded = SimpleNamespace(graph=SimpleNamespace(value_info=["shape"]))
     monkeypatch.setattr(onnx, "load", lambda _: loaded)
     monkeypatch.setattr(library, "quantize_dynamic", lambda whole, small, **_: small.write_bytes(b"int8"))
-    monkeypatch.setattr(quantize, "milliseconds", lambda _, *paths: [times[each.read_bytes()] for each in paths])
+    monkeypatch.setattr(quantize, "OnnxModel", lambda path, multi: times[path.read_bytes()])
+    monkeypatch.setattr(quantize, "own_predictions", lambda _: 10.0)
+    monkeypatch.setattr(quantize, "milliseconds", lambda _, *models: list(models))
+    monkeypatch.setattr(quantize, "same_labels", lambda *_: 1.0)
+    model: Any = SimpleNamespace(multi=False)
     if written:
-        quantize.quantize(saved(None), path)
+        quantize.quantize(saved(model), path)
     else:
-        with pytest.raises(ParameterError, match="int8 is slower than fp32 for textcnn"):
-            quantize.quantize(saved(None), path)
+        with pytest.raises(ParameterError, match="int8 is not faster than the fp32 graph for textcnn"):
+            quantize.quantize(saved(model), path)
     assert path.read_bytes() == (b"int8" if written else b"fp32")
     assert loaded.graph.value_info == []
 

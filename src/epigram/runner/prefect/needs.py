@@ -13,8 +13,6 @@ from epigram.runner.prefect.gpus import gpus_by_stage
 from epigram.runner.prefect.planned_systems import PlannedSystem
 from epigram.runner.prefect.slots import Slots, slots_by_system
 
-VALIDATE = "validate"  # the stage that decides on the folds
-
 
 def set_needs(slots: Slots, stages: Graph, systems: Mapping[str, PlannedSystem], gpus: int, validated: Path) -> None:
     """Set what each stage needs of `slots`, on a machine with so many `gpus`, by the folds of the `validated` data.

@@ -26,7 +26,7 @@ from epigram.runner.dvc import graph, lock_order
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.prefect import heartbeat, publish, ray_cluster
 from epigram.runner.prefect.gpus import GpuPool, stages_per_gpu, visible_gpus
-from epigram.runner.prefect.needs import VALIDATE, set_needs
+from epigram.runner.prefect.needs import set_needs
 from epigram.runner.prefect.planned_systems import read_systems
 from epigram.runner.prefect.publish import Run, RunFailedError, StageResult
 from epigram.runner.prefect.schedule import Schedule
@@ -72,11 +72,11 @@ class PipelineRun:
         self._table = StatusTable(self.graph.stages, Console(stderr=True))
         self._systems = {} if up_to_date else read_systems(params)
         self._runner = Runner(workspace.path, self._table, self._slots(), self._note_end)
-        self._note_end(VALIDATE)  # in an earlier run
+        self._set_needs()  # by the data of an earlier run
         self._limit = None
         if request.systems_until is not None:
             systems = {name: self.graph.of(name) for name in limited}
-            self._limit = TimeLimit(request.systems_until, systems, self._runner)
+            self._limit = TimeLimit(request.systems_until, systems, self._runner, finished=self.graph.current)
 
     def _slots(self) -> Slots:
         """Return the slots of the run, which its stages take in the order of their remaining paths."""
@@ -90,9 +90,15 @@ class PipelineRun:
 
     def _note_end(self, stage: str) -> None:
         """When the data have been validated, set what the other stages need."""
-        if stage == VALIDATE:
-            validated = self.workspace.path / "data" / "validated"
-            set_needs(self._runner.slots, self._submitted, self._systems, self._available, validated)
+        if self._validated in self.graph.stages[stage].outs:
+            self._set_needs()
+
+    def _set_needs(self) -> None:
+        set_needs(self._runner.slots, self._submitted, self._systems, self._available, self._validated)
+
+    @property
+    def _validated(self) -> Path:
+        return self.workspace.path / "data" / "validated"
 
     def stages(self, futures: Futures) -> Iterator[Stage]:
         """Yield each stage, after its dependencies, as soon as its task can be submitted; then wait for all tasks.
@@ -107,9 +113,12 @@ class PipelineRun:
     def leave_out_unfinished(self) -> bool:
         """If systems failed, or the time limit stopped them, continue the run without them; return whether it did.
 
-        It does not without a limit, or if the first system, or a stage of no system, failed.
+        It does not without a limit, or if the first system, or a stage of no system, failed. A search (`until`) ends if
+        any stage fails.
         """
-        if self._limit is None or not (left_out := self._limit.left_out_after(self._failed)):
+        if self._limit is None or (self._failed and self._until):
+            return False
+        if not (left_out := self._limit.left_out_after(self._failed)):
             return False
         for outcome in self._failed.values():
             echo(f"note: {outcome.stage} failed, so its system is left out: {outcome.summary}", file=sys.stderr)

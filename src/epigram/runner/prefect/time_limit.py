@@ -17,12 +17,14 @@ class TimeLimit:
     """Limit for the systems (or views) of a run, whose stages are given by their names: the monotonic time `until`.
 
     The run is stopped at that time, or later, as soon as the first system is finished, which is never left out. If all
-    of them are finished, it goes on.
+    of them are finished, it goes on. Stages that are up to date count as `finished` from the beginning.
     """
 
-    def __init__(self, until: float, systems: Mapping[str, Collection[str]], runner: Runner) -> None:
+    def __init__(
+        self, until: float, systems: Mapping[str, Collection[str]], runner: Runner, finished: Collection[str] = ()
+    ) -> None:
         self.until, self.systems, self.left_out = until, systems, list[str]()
-        self._runner = runner
+        self._runner, self._finished = runner, finished
 
     def left_out_after(self, failed: Collection[str]) -> list[str]:
         """Return the systems to leave out, if some stages have `failed`: those of these stages, and those out of time.
@@ -47,7 +49,7 @@ class TimeLimit:
 
     def _wait(self, ended: threading.Event) -> None:
         while not ended.wait(max(INTERVAL, self.until - time.monotonic())):
-            left = unfinished(self.systems, self._runner.outcomes)
+            left = unfinished(self.systems, self._runner.outcomes, self._finished)
             if not left:
                 return
             if next(iter(self.systems)) not in left:
@@ -56,7 +58,9 @@ class TimeLimit:
                 return
 
 
-def unfinished(systems: Mapping[str, Collection[str]], outcomes: Mapping[str, Outcome]) -> list[str]:
-    """Return the systems with a stage that has not finished without an error."""
-    finished = {name for name, outcome in list(outcomes.items()) if not outcome.code}
+def unfinished(
+    systems: Mapping[str, Collection[str]], outcomes: Mapping[str, Outcome], before: Collection[str] = ()
+) -> list[str]:
+    """Return the systems with a stage that has not finished without an error, nor `before`."""
+    finished = {*before, *(name for name, outcome in list(outcomes.items()) if not outcome.code)}
     return [name for name, stages in systems.items() if not finished.issuperset(stages)]

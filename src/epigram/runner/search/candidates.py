@@ -26,7 +26,8 @@ POOLED_MIN_STEPS, POOLED_RATES = 200, (5e-5, 2e-5, 1e-4, 2e-4)  # of an encoder 
 FEW_ROWS = 1_000  # rows up to which an encoder is trained on pairs of texts
 PAIRS: dict[str, Any] = {"epochs": 1, "batch_size": 16, "min_steps": 40}  # its training
 LENGTH, SHORTER = 128, (64, 32)  # tokens that a system reads of a text by default, and a frozen one if time is short
-SHARED = {"min_steps"}  # settings of `train` that determine the steps of a system without such settings of its own
+# settings of `train` that determine the steps and the evaluations of a system without such settings of its own
+SHARED = {"min_steps", "evaluations", "evaluation_steps"}
 SCRATCH_ROWS = 2_000  # rows from which a network without pretraining is tried
 CHARACTERS, MAX_ALPHABET = [2, 3, 4, 5], 6_000  # n-grams of characters; with more characters, keys exceed 64 bits
 
@@ -107,14 +108,22 @@ class Candidate:
         """Return the candidate with training settings changed."""
         return replace(self, system=replace(self.system, train={**self.system.train, **settings}))
 
+    def with_shared(self, facts: Facts) -> Candidate:
+        """Return the candidate with the SHARED settings of the project that it does not set itself."""
+        shared = {key: facts.shared[key] for key in sorted(SHARED & set(facts.shared))}
+        return replace(self, system=replace(self.system, train={**shared, **self.system.train}))
+
     def steps(self, rows: int) -> int:
         """Return the planned steps of a training by gradient on `rows` texts."""
         train = self.system.train
         return int(max(train["epochs"] * self._steps_per_epoch(rows), train.get("min_steps", 0)))
 
     def evaluations(self, rows: int) -> int:
-        """Return how often a training by gradient on `rows` texts predicts the held-out texts: after each epoch."""
-        return -(-self.steps(rows) // self._steps_per_epoch(rows))
+        """Return how often a training by gradient on `rows` texts predicts the held-out texts."""
+        train, steps = self.system.train, self.steps(rows)
+        epochs = -(-steps // self._steps_per_epoch(rows))
+        every = train.get("evaluation_steps")
+        return epochs + steps // int(every) if every else epochs * int(train.get("evaluations", 1))
 
     def _steps_per_epoch(self, rows: int) -> int:
         return -(-rows // int(self.system.train["batch_size"]))
@@ -170,12 +179,12 @@ def trained(facts: Facts, quality: Quality) -> list[Candidate]:
     if quality == "fast":
         return []
     if facts.checkpoint is None:
-        settings = {"epochs": 8, "batch_size": 64, **{key: facts.shared[key] for key in SHARED & set(facts.shared)}}
-        network = Candidate(name="textcnn", system=System(view=TOKENS, train=settings))
+        network = Candidate(name="textcnn", system=System(view=TOKENS, train={"epochs": 8, "batch_size": 64}))
+        network = network.with_shared(facts)
         return [network] if facts.train >= SCRATCH_ROWS else []
     base, rates = fine_tuned(has_layers=not is_sentence_encoder(facts.checkpoint))
     tried = rates if quality == "best" and facts.test else rates[:1]
-    return [base.with_train(learning_rate=rate) for rate in tried]
+    return [base.with_train(learning_rate=rate).with_shared(facts) for rate in tried]
 
 
 def fine_tuned(*, has_layers: bool) -> tuple[Candidate, tuple[float, ...]]:

@@ -12,7 +12,6 @@ from epigram.core.errors import InputMissingError
 from epigram.core.files import write_text
 
 PLAN = "plan.yaml"
-WHOLE = ("train", "validate", "encode")  # sections on which the trained models depend, whole and as they are
 HEAD = "# Written by `epigram run --budget`. To run it again: epigram run --plan {name}\n"
 
 
@@ -61,6 +60,10 @@ class Plan(Strict):
         left = {name: system for name, system in self.systems.items() if not {name, system["view"]} & out}
         used = {system["view"] for system in left.values()}
         return replace(self, systems=left, views={name: view for name, view in self.views.items() if name in used})
+
+
+# Sections on which the trained models depend, whole and as they are.
+WHOLE = tuple(each.name for each in fields(Plan) if each.default is None)
 
 
 def write_plan(path: Path, plan: Plan) -> None:

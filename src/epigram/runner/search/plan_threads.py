@@ -12,15 +12,19 @@ from epigram.runner.prefect.planned_systems import PlannedSystem
 from epigram.runner.search.plan import Plan
 
 
-def with_threads(plan: Plan) -> Plan:
-    """Return the plan with `train.threads` of each system that it affects, instead of `auto`, for this machine."""
-    return replace(plan, systems={name: _with_threads(name, system, plan) for name, system in plan.systems.items()})
+def with_threads(plan: Plan, folds: int) -> Plan:
+    """Return the plan with `train.threads` of each system that it affects, instead of `auto`, for this machine.
+
+    `folds` are those of train.
+    """
+    systems = {name: _with_threads(name, system, plan, folds) for name, system in plan.systems.items()}
+    return replace(plan, systems=systems)
 
 
-def _with_threads(name: str, settings: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+def _with_threads(name: str, settings: Mapping[str, Any], plan: Plan, folds: int) -> dict[str, Any]:
     system = validate_as(System, settings)
     planned = PlannedSystem.of(name, system, plan.train or {}, plan.views[system.view].get("checkpoint"))
     used = planned.recipe.train_settings
     if planned.config.threads != "auto" or (used is not None and "threads" not in used):
         return dict(settings)
-    return {**settings, "train": {**system.train, "threads": planned.resolved().threads}}
+    return dict(settings, train={**system.train, "threads": planned.resolved(folds=folds).threads})

@@ -77,7 +77,7 @@ class SearchSession:
 
         Keys that the search has not set keep the project's values. The plan has all that its trainings depend on.
         """
-        plan = with_threads(plan.with_own_keys(read_params(self._params)))
+        plan = with_threads(plan.with_own_keys(read_params(self._params)), self._corpus().folds)
         costs = self._costs()
         if (short := shortage(self.watch.left, costs)) > 0:
             echo(f"note: the run will take at least {short:.0f} s longer than --budget says", file=sys.stderr)
@@ -111,7 +111,7 @@ class SearchSession:
 
     def _facts(self) -> Facts:
         settings = load(self._params)
-        corpus = ValidatedCorpus.read(self.run.workspace.path / "data" / "validated")
+        corpus = self._corpus()
         rows = {name: corpus.rows.get(name, 0) for name in SPLITS}
         encoded = candidates.ENCODED in self.run.request.plan["views"]
         checkpoint = installed_encoder(corpus.language) if encoded else None
@@ -126,6 +126,9 @@ class SearchSession:
             shared=settings.train,
             examined=settings.examine.rows,
         )
+
+    def _corpus(self) -> ValidatedCorpus:
+        return ValidatedCorpus.read(self.run.workspace.path / "data" / "validated")
 
     def _tokens(self, longest: int) -> dict[int, float]:
         """Return the mean number of tokens of a training text for the maximum `longest`, and for shorter ones."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
@@ -115,8 +116,19 @@ def _change(params: Params, request: Request) -> None:
         params["students"] = {}
     if request.systems:
         _select_systems(params, request)
-    for key, value in request.changes.items():
+    _set_values(params, request.changes)
+
+
+def _set_values(params: Params, changes: Mapping[str, Any]) -> None:
+    for key, value in changes.items():
         _set_value(params, key, value)
+
+
+def _changed(params: Params, changes: Mapping[str, Any]) -> Params:
+    """Return a copy with the changes."""
+    found = copy.deepcopy(params)
+    _set_values(found, changes)
+    return found
 
 
 def _check_dataset(name: str, root: Path) -> None:
@@ -156,7 +168,7 @@ def _all_systems(params: Params, request: Request) -> list[str]:
 
     source = load_source(params["dataset"], request.root / "data" / "sources")
     kind = {"multi": source.task == "multi", "tokens": labels_tokens(source)}
-    unsuitable = unsuitable_systems(params, request.root)
+    unsuitable = unsuitable_systems(_changed(params, request.changes), request.root)
     return [
         name
         for name, recipe in RECIPES.items()

@@ -343,6 +343,16 @@ def test_evaluations_are_no_steps() -> None:
     assert "fine_tuned" not in plan_of(Machine(tuned=5.0), 250, "good").systems
 
 
+@pytest.mark.parametrize(
+    ("settings", "evaluations"), [({}, 4), ({"evaluations": 3}, 12), ({"evaluation_steps": 100}, 14)]
+)
+def test_evaluations_are_those_of_the_project_s_settings(settings: dict[str, int], evaluations: int) -> None:
+    """8,000 texts in batches of 32 have 250 steps an epoch."""
+    candidate = candidates.trained(replace(DATA, shared=settings), "good")[0]
+    assert candidate.evaluations(8_000) == evaluations
+    assert {key: candidate.system.train.get(key) for key in settings} == settings
+
+
 def test_folds_are_trained_too() -> None:
     """With five folds, six models are trained: a plan for the same time has fewer epochs."""
     plans = [plan_of(Machine(), 1_300, "good", facts) for facts in (DATA, FOLDED)]

@@ -37,6 +37,11 @@ PLAN = Plan(
 )
 
 
+@pytest.fixture(autouse=True)
+def _corpus_with_dev(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.ValidatedCorpus, "read", lambda folder: SimpleNamespace(folds=0))
+
+
 def session(folder: Path, trials: Any = None, **params: Any) -> SearchSession:
     (folder / "params.yaml").write_text(yaml.safe_dump(params))
     run: Any = SimpleNamespace(workspace=SimpleNamespace(path=folder), results=dict)
