@@ -105,6 +105,12 @@ def test_an_encoder_of_the_language_that_is_set_for_the_run_is_used(toy: Toy) ->
     assert params["views"]["sentences"]["checkpoint"] == USE
 
 
+def test_all_systems_have_the_encoder_that_is_set_for_the_run(toy: Toy) -> None:
+    add_english_encoder(toy)
+    params = written(toy, dataset="other", systems=("all",), changes={"views.sentences.checkpoint": USE})
+    assert params["systems"]["embedding_linear"] == {"view": "sentences"}
+
+
 @pytest.mark.parametrize(
     "wanted", [{"dataset": "other", "systems": ("embedding_linear",)}, {"changes": {"dataset": "other"}}]
 )

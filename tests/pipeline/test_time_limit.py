@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from epigram.core.outcome import Outcome
+from epigram.runner.prefect.pipeline_run import PipelineRun
 from epigram.runner.prefect.time_limit import TimeLimit
 from tests.support.flows import flow, states
 from tests.support.toy import Toy
@@ -87,6 +88,16 @@ def test_a_system_that_is_up_to_date_is_finished_before_its_task_says_so(
     with limit.watch():
         time.sleep(0.5)
     assert limit.left_out == left_out
+
+
+def test_a_search_ends_if_a_view_fails() -> None:
+    """Without the view of an encoder it would choose another plan than asked for."""
+    run: Any = object.__new__(PipelineRun)
+    run._until = Path("data/pretrained")
+    run._runner = SimpleNamespace(outcomes={"cut@wordpiece": Outcome.failed("cut@wordpiece", 65, "damaged")})
+    run._limit = TimeLimit(0.0, {"token": ["cut@token"], "wordpiece": ["cut@wordpiece"]}, run._runner)
+    assert run._limit.left_out_after(run._failed) == ["wordpiece"]
+    assert not run.leave_out_unfinished()
 
 
 def test_without_a_limit_a_system_that_fails_ends_the_run(toy: Toy) -> None:

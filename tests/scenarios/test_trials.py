@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from epigram.core.errors import EpigramError, ParameterError
+from epigram.runner.search import trials as module
 from epigram.runner.search.trial_process import TrialProcess
 from epigram.runner.search.trials import Trials
 from epigram.text.encoded_dataset import View
@@ -111,6 +112,14 @@ def test_another_pretrained_encoder_is_another_trial(trials: Trials, shop: Works
         about.write_bytes(content)
     with closing(Trials(shop.root, trials.kept)) as others:
         assert others._key(SPEC) == before
+
+
+def test_a_machine_with_other_processors_has_other_trials(
+    trials: Trials, shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "count_processors", lambda: 64)
+    with closing(Trials(shop.root, trials.kept)) as others:
+        assert others._key(SPEC) != trials._key(SPEC)
 
 
 def test_a_trial_that_takes_too_long_is_ended(trials: Trials) -> None:
