@@ -13,7 +13,7 @@ from epigram.runner.search.candidates import RATES, Facts
 from epigram.runner.search.choose import propose
 from epigram.runner.search.costs import Costs, contrastive_seconds, frozen_seconds, shortage
 from epigram.runner.search.goal import Goal, Quality, Stopwatch
-from epigram.runner.search.halving import Answer, Ask, Failed
+from epigram.runner.search.halving import Answer, Ask, Failed, Pace, training_seconds
 from epigram.runner.search.plan import Plan
 from epigram.text.tagsets import Language
 from epigram.training.trials.spec import TrialResult, TrialSpec
@@ -341,6 +341,14 @@ def test_evaluations_are_no_steps() -> None:
     assert plan.systems["fine_tuned"]["train"]["epochs"] == 2
     assert machine.time + 2 * (25 + 5) + 10 < 330
     assert "fine_tuned" not in plan_of(Machine(tuned=5.0), 250, "good").systems
+
+
+def test_the_time_of_trainings_is_that_of_their_steps_and_evaluations() -> None:
+    """Six trainings of 4 × 250 steps of 0.1 s, and four predictions of 8,000 texts at 5 ms."""
+    candidate, pace = candidates.trained(FOLDED, "good")[0], Pace(step=0.1, text=0.005)
+    found = training_seconds(candidate, pace, 8_000, trainings=FOLDED.trainings, held_out=FOLDED.held_out)
+    assert found == pytest.approx(6 * 1_000 * 0.1 + 4 * 8_000 * 0.005)
+    assert DATA.held_out == 1_000
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
 
 from epigram.core.errors import EpigramError
@@ -91,6 +92,19 @@ def test_a_replay_after_a_change_of_params_trains_the_same(tmp_path: Path) -> No
     overrides.apply(params, Request(root=tmp_path, dataset="mr", plan=replayed))
     assert {name: params[name] for name in WHOLE} == {**own, "encode": {}}
     assert params["systems"] == planned["systems"]
+
+
+@pytest.mark.parametrize(("folds", "cores"), [(0, 4), (5, 8)])
+def test_a_training_on_folds_has_the_threads_of_one_process(
+    folds: int, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine with two GPUs and eight cores, a training without folds has two processes."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(threads, "count_processors", lambda: 8)
+    monkeypatch.setattr(module.ValidatedCorpus, "read", lambda folder: SimpleNamespace(folds=folds))
+    systems = {"fine_tuned": {"view": "sentences", "recipe": "bert"}}
+    plan = session(tmp_path, train={"processes": "auto"}).planned(replace(PLAN, systems=systems)).plan
+    assert plan["systems"]["fine_tuned"]["train"] == {"threads": cores}
 
 
 def test_a_plan_of_an_earlier_version_trains_with_the_project_s_sections(tmp_path: Path) -> None:
