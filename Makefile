@@ -98,6 +98,6 @@ drill: $(TESTS) ## inject 200 random faults and check the run after each; 15 min
 repair: $(READY) ## check all files in DVC's cache and remove damaged ones; 1 minute
 	@$(BIN)/epigram repair
 
-clean: ## remove all outputs of the pipeline; keep your data, .venv and runs
+clean: ## remove all outputs of the pipeline; keep your data, the part-of-speech words, .venv and runs
 	@rm -rf .epigram .dvc/cache .dvc/tmp dvc.lock
-	@git clean -fdxq --exclude=/data/sources --exclude=/data/pocket --exclude=/data/local data
+	@git clean -fdxq --exclude=/data/sources --exclude=/data/pocket --exclude=/data/local --exclude=/data/pos_versions data

@@ -18,9 +18,10 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks import accuracy_cells as cells
+from benchmarks import accuracy_resamples as resamples
 from benchmarks.accuracy_catalogue import TOOLS, missing
 from benchmarks.accuracy_cells import BUDGETS, Cell, Found
-from benchmarks.accuracy_data import SETS, load
+from benchmarks.accuracy_data import SETS, Corpus, load
 from benchmarks.accuracy_environments import python_of
 from benchmarks.accuracy_measure import THREADS, measure
 from benchmarks.accuracy_page import PAGE, rendered
@@ -35,7 +36,7 @@ def chosen(asked: argparse.Namespace) -> list[Cell]:
     """Return the planned cells of the sets, rows, samples and tools that were asked for."""
     return [
         cell
-        for cell in cells.planned()
+        for cell in (resamples if asked.resamples else cells).planned()
         if cell.set in asked.sets.split(",")
         and str(cell.rows) in asked.rows.split(",")
         and cell.tool in asked.tools.split(",")
@@ -77,8 +78,21 @@ def fill(
         say(f"{cell.name}: {found.get('failed') or found['accuracy']}, {found['seconds']:.0f} s")
 
 
-def measurer(cache_folder: Path, *, final: bool) -> Measure:
-    """Return the function that measures a cell, with the data sets and the environments in `cache_folder`."""
+def whole(corpus: Corpus, _: Cell) -> Corpus:
+    """Return the rows of the data set."""
+    return corpus
+
+
+def split_again(corpus: Corpus, cell: Cell) -> Corpus:
+    """Return the rows of the data set in the split of the cell."""
+    return resamples.split_again(corpus, cell.sample)
+
+
+def measurer(cache_folder: Path, *, final: bool, part: Callable[[Corpus, Cell], Corpus] = whole) -> Measure:
+    """Return the function that measures a cell, with the data sets and the environments in `cache_folder`.
+
+    `part` returns the rows of a cell from the data set.
+    """
     corpus = cache(lambda name: load(name, cache_folder / "corpora"))
     reason = cache(lambda name: missing(TOOLS[name]))
     python = cache(lambda name: python_of(TOOLS[name], cache_folder / "environments"))
@@ -86,7 +100,7 @@ def measurer(cache_folder: Path, *, final: bool) -> Measure:
     def measured(cell: Cell) -> Found:
         if reason(cell.tool):
             raise SkippedError(reason(cell.tool))
-        return measure(cell, TOOLS[cell.tool], corpus(cell.set), python(cell.tool), final=final)
+        return measure(cell, TOOLS[cell.tool], part(corpus(cell.set), cell), python(cell.tool), final=final)
 
     return measured
 
@@ -99,14 +113,17 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--page", action="store_true", help="write docs/accuracy.md and measure nothing")
     parser.add_argument("--final", action="store_true", help="score test rows, not rows held out of train")
     parser.add_argument("--again", action="store_true", help="measure filled cells again")
+    parser.add_argument("--resamples", action="store_true", help="fill the random splits of sets without a split")
     parser.add_argument("--sets", default=",".join(SETS), help="comma-separated data sets")
     parser.add_argument("--rows", default=",".join(map(str, BUDGETS)), help="comma-separated numbers of training rows")
     parser.add_argument("--tools", default=",".join(TOOLS), help="comma-separated tools")
     parser.add_argument("--samples", type=int, help="maximum number of samples; default: all")
     parser.add_argument("--limit-minutes", type=float, default=float("inf"), help="start no cell that may end later")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of the data sets and of the environments")
-    parser.add_argument("--results", type=Path, default=cells.FOLDER, help="folder of the cells")
-    return parser.parse_args(arguments)
+    parser.add_argument("--results", type=Path, help="folder of the cells")
+    asked = parser.parse_args(arguments)
+    asked.results = asked.results or (resamples.FOLDER if asked.resamples else cells.FOLDER)
+    return asked
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -119,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("EPIGRAM_MIRROR is not set: the data sets are downloaded from their official addresses", file=sys.stderr)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
     folder = asked.results if asked.final else asked.results / DEV
-    measured = measurer(asked.cache, final=asked.final)
+    measured = measurer(asked.cache, final=asked.final, part=split_again if asked.resamples else whole)
     fill(
         chosen(asked),
         measured,

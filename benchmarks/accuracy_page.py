@@ -8,8 +8,11 @@ from typing import Any
 
 from benchmarks import accuracy_cells as cells
 from benchmarks.accuracy_catalogue import BASE, OURS, TOOLS
-from benchmarks.accuracy_cells import BUDGETS
+from benchmarks.accuracy_cells import BUDGETS, MOST
 from benchmarks.accuracy_grid import Grid, grid_of
+from benchmarks.accuracy_resamples import FOLDER as RESAMPLES
+from benchmarks.accuracy_resamples import compared
+from benchmarks.accuracy_statistics import Difference
 from benchmarks.accuracy_tables import (
     BUSY,
     accuracies,
@@ -42,6 +45,7 @@ environment of its own in `.accuracy_cache`, which is made when it is first used
 
 * Samples of 100 and 500 rows are random and disjoint; 4,000 rows are at most that many, with three seeds.
 * MR and CED have no published split: 30% of their rows are test. Test rows whose text is also in train are left out.
+  The last section has ten random splits of them, which `--resamples` fills.
 * The budget includes the start of the process and the final fit, but not the predictions of the test rows.
 * MiniLM is an English encoder: tools with it run on English sets only.
 * Intervals are 95% bootstrap intervals of the paired difference, over test rows and samples. If the interval contains
@@ -57,9 +61,19 @@ COST = f"""\
 Time until the end of the fit, and peak memory of the whole process, means over samples. † marks times while other
 processes used more than {BUSY} processors, and ‡ times more than 5% above the budget:
 """
+SPLITS = f"""\
+## Random splits of data without a published one, {MOST:,} training rows, {BUDGETS[MOST]} seconds
+
+Accuracy of `{OURS}` less that of `{BASE}` in points, mean over random splits, with the interval of the corrected
+resampled t-test ([Nadeau and Bengio](https://doi.org/10.1023/A:1024068626366), 2003). Each split draws 30% of all rows
+as test, and trains on at most {MOST:,} of the others:
+
+| set | splits | difference [95%] | p |
+| --- | --- | --- | --- |
+"""
 
 
-def rendered(folder: Path = cells.FOLDER) -> str:
+def rendered(folder: Path = cells.FOLDER, resamples: Path = RESAMPLES) -> str:
     """Return the page."""
     plan = cells.planned()
     found = {cell: content for cell in plan if (content := cells.read(cell, folder)) is not None}
@@ -69,6 +83,7 @@ def rendered(folder: Path = cells.FOLDER) -> str:
     said += f"Test rows were scored {sum(scorings):,} times, at most {max(scorings, default=0)} times in one cell.\n"
     grid = grid_of(found)
     sections = [section(grid, rows) for rows in BUDGETS if tools_of(grid, rows)]
+    sections += [text for text in [resampled(compared(resamples))] if text]
     return "\n".join([HEAD + said + machines(found), listed(), *(sections or [NONE])])
 
 
@@ -99,3 +114,12 @@ def section(grid: Grid, rows: int) -> str:
             shown = {tool: detectable(gap) for tool, gap in compared.items()}
             parts += [DETECTABLE.format(base=base), table(shown)]
     return "\n".join([*parts, COST, by_tool(tools, lambda tool: costs(grid, rows, tool))])
+
+
+def resampled(found: Mapping[str, tuple[int, Difference]]) -> str:
+    """Return the section of the random splits; it is empty if there are none."""
+    lines = [
+        f"| {name} | {splits} | {one.mean:+.1f} [{one.low:.1f}, {one.high:.1f}] | {one.p:.2g} |\n"
+        for name, (splits, one) in found.items()
+    ]
+    return SPLITS + "".join(lines) if lines else ""

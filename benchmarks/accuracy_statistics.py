@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -73,3 +73,18 @@ def difference(drawn: Draws) -> Difference:
     rarer = min(int((drawn.resampled <= 0).sum()), int((drawn.resampled >= 0).sum()))
     p = min(1.0, 2 * (rarer + 1) / (RESAMPLES + 1))
     return Difference(drawn.mean, float(low), float(high), p, POWER * float(drawn.resampled.std()))
+
+
+def corrected(gaps: Sequence[float], ratio: float) -> Difference:
+    """Return the mean of the differences of J random splits of one data set, with a corrected resampled t-test.
+
+    The splits share rows, so that the variance of the mean is not that of J independent ones, but 1/J + `ratio` times
+    the variance of the differences (Nadeau and Bengio, 2003). `ratio` is that of test rows to training rows.
+    """
+    from scipy import stats
+
+    degrees, mean = len(gaps) - 1, float(np.mean(gaps))
+    error = float(np.std(gaps, ddof=1) * np.sqrt(1 / len(gaps) + ratio))
+    half = float(stats.t.ppf(0.975, degrees)) * error
+    p = float(2 * stats.t.sf(abs(mean) / error, degrees)) if error else float(mean == 0)
+    return Difference(mean, mean - half, mean + half, p, POWER * error)

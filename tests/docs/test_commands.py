@@ -37,7 +37,7 @@ PAGES = [
 PARSED_TARGETS = {"test", "bench", "drill", "mutants", "stop"}
 PARSED_COMMANDS = {"dashboard", "stop"}  # these start or stop a service
 PARSED_MODULES = {"epigram.runner.workspace.revision_diff"}  # it compares commits of the user
-OTHERS = {"git", "export", ".venv/bin/pip", "pip"}  # not part of epigram; they change only the user's files
+OTHERS = {"git", "export", ".", ".venv/bin/pip", "pip"}  # not part of epigram; they change only the user's files
 REVIEWS = [("房间很大，早餐好吃", "good"), ("前台态度差", "bad"), ("还会再来", "good"), ("太吵了", "bad")] * 5
 
 
@@ -122,7 +122,7 @@ def carry_out(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
                     raise
         case ["cd", folder]:
             os.chdir(folder)
-        case [".venv/bin/dvc", *arguments]:
+        case [".venv/bin/dvc" | "dvc", *arguments]:
             from dvc.cli import parse_args
 
             parse_args(arguments)

@@ -36,6 +36,6 @@ def test_the_combination_builds() -> None:
     recipe.build(DataSpec(vocabulary=50, classes=2, max_length=16, pos_weight=torch.ones(50)))
 
 
-@pytest.mark.parametrize("path", re.findall(r"`((?:src|data|docs|tests|flows|tasks)[\w/.]*)`", PAGES))
+@pytest.mark.parametrize("path", re.findall(r"`((?:src|data|docs|tests|flows|tasks)(?:/[\w/.]*)?)`", PAGES))
 def test_every_path_exists(path: str) -> None:
     assert (ROOT / path).exists() or path.startswith(("runs/", "data/local/"))  # files of the user

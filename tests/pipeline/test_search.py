@@ -38,7 +38,7 @@ def test_the_plan_has_systems_and_settings_and_no_time(searched: Path) -> None:
     assert {"tfidf_svm"} <= set(plan["systems"]) <= {"tfidf_svm", "embedding_linear", "hybrid_linear"}
     assert plan["dataset"] == "pocket_zh" and plan["seeds"] == [0]
     sections = {"dataset", "seeds", "views", "systems", "pos_table", "prune", "compare", "train", "validate", "encode"}
-    assert set(plan) == sections
+    assert set(plan) == sections | {"evaluate", "ensemble"}
     assert plan["train"] == {"epochs": 1}
 
 
@@ -48,6 +48,7 @@ def test_the_replay_of_a_plan_in_another_clone_trains_the_same(searched: Path, t
     shutil.copy(searched / "runs/found/plan.yaml", clone)
     params = yaml.safe_load((clone / "params.yaml").read_text())
     params |= {"train": {"class_weight": "balanced", "max_length": 9}, "validate": {"split_seed": 1}}
+    params |= {"ensemble": {"enabled": False}}
     (clone / "params.yaml").write_text(yaml.safe_dump(params))
     said = run(clone, "epigram.cli", "run", "--plan", "plan.yaml", "--name", "again")
     assert "\n0 of " not in f"\n{said}"

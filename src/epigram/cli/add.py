@@ -21,12 +21,14 @@ def main(
 ) -> None:
     """Register your own file as a data set. To train on it, run `epigram run --dataset NAME`.
 
-    If a pretrained sentence encoder for its language is installed, params.yaml gets the systems that use it.
+    If params.yaml names an embedded corpus, it gets the name of the data set in its place. If a pretrained sentence
+    encoder for the language is installed, params.yaml gets the systems that use it.
 
     Example: epigram add reviews.csv --text review --label stars
     """
     from epigram.data.sources.add import add_source
     from epigram.data.sources.source import read_source
+    from epigram.runner.workspace.default_dataset import use_dataset
     from epigram.runner.workspace.sentence_encoders import add_systems
 
     path = add_source(
@@ -37,5 +39,7 @@ def main(
     encoding = f", {source.read['encoding']}" if "encoding" in source.read else ""
     quote = ", quotation marks read as plain characters" if source.read.get("quote", "") is None else ""
     echo(f"{path}: added ({summary}{encoding}{quote}); to train on it, run: epigram run --dataset {source.name}")
-    if Path("params.yaml").is_file() and (told := add_systems(Path("params.yaml"), source.language)) is not None:
-        echo(told)
+    if (params := Path("params.yaml")).is_file():
+        for told in (use_dataset(params, source.name), add_systems(params, source.language)):
+            if told is not None:
+                echo(told)

@@ -26,7 +26,8 @@ def main(
 ) -> None:
     """Start server, dashboard and worker, and run what prefect.yaml schedules until Ctrl-C.
 
-    A scheduled run uses the last commit, in its own workspace, whatever the state of the working tree.
+    Scheduled runs of the pipeline and refreshes of the part-of-speech words use the last commit, in workspaces of their
+    own. Retrainings and drift checks use your files with uncommitted changes.
 
     Example: epigram dashboard --port 4200
     """

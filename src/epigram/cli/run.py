@@ -81,8 +81,7 @@ def _planned(request: Request, started: float, budget: str, quality: str, plan: 
     if not budget:
         raise ParameterError("--quality needs a time budget: epigram run --budget 20m --quality best")
     goal = parse_goal(budget, quality or "good")
-    asked = replace(request, dataset=request.dataset or dataset_of(request.root / "params.yaml"), name=None)
+    asked = replace(request, dataset=request.dataset or dataset_of(request.root / "params.yaml"))
     if goal.warning:
         echo(goal.warning, file=sys.stderr)
-    planned = execute_search(asked, goal, started, find_flow("run", "search", "search"))
-    return replace(planned, name=request.name)
+    return execute_search(asked, goal, started, find_flow("run", "search", "search"))

@@ -7,6 +7,7 @@ import os
 from hashlib import sha256
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from epigram.core.errors import DataError, ParameterError
@@ -73,6 +74,23 @@ def test_drift_is_measured_on_the_newest_file_first(tmp_path: Path, incoming: Pa
         os.utime(incoming / name, (1_000 - age, 1_000 - age))
     files = drift._newest_first(tmp_path, RetrainSettings())
     assert [file.name for file in files] == ["b.txt", "c.txt", "a.txt"]
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_labelled_rows_behind_the_newest_texts_are_found(size: int) -> None:
+    newest = pl.DataFrame({"text": ["a", "b", "c"]})
+    labelled = pl.DataFrame({"text": ["d", "e"], "label": ["x", "y"]})
+    files = iter([newest, labelled, labelled])
+    found = drift._newest_texts(files, size)
+    assert (found.texts, found.labels, found.labelled) == (["a", "b", "c"][-size:], [], 2)
+    assert len(list(files)) == 1  # no more are read than needed
+    assert drift._newest_texts([newest], size).labelled == 0
+
+
+def test_the_labels_of_the_newest_texts_are_measured() -> None:
+    labelled = pl.DataFrame({"text": ["d", "e"], "label": ["x", "y"]})
+    found = drift._newest_texts([labelled, labelled], 3)
+    assert (found.texts, found.labels, found.labelled) == (["d", "e", "e"], [["x"], ["y"], ["y"]], 4)
 
 
 def test_a_name_that_leaves_no_room_for_a_number_is_cut(incoming: Path) -> None:
@@ -149,4 +167,4 @@ def test_a_reference_without_its_histograms_is_said(tmp_path: Path) -> None:
     kept = {"labels": [], "ngrams": {"weights": [], "mean": []}, "histograms": {}}
     (tmp_path / "reference.json").write_text(json.dumps(kept))
     with pytest.raises(DataError, match=r"reference\.json lacks confidence, label, length, likeness, predicted, unkn"):
-        drift.measure(tmp_path, 1, drift.NewTexts([], []), 0.2)
+        drift.measure(tmp_path, 1, drift.NewTexts([], [], 0), 0.2)

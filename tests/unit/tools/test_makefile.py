@@ -10,7 +10,15 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 OUTPUTS = ("data/models/a/config.json", "data/encoded/local/ids.npy", "dvc.lock", ".epigram/state/a")
-KEPT = ("data/local/own.csv", "data/local/more/own.csv", "data/sources/own.yaml", "data/pocket/a.csv", "runs/a/report")
+KEPT = (
+    "data/local/own.csv",
+    "data/local/more/own.csv",
+    "data/sources/own.yaml",
+    "data/pocket/a.csv",
+    "data/pos_versions/words.tsv",
+    "data/pos_versions/words.tsv.dvc",
+    "runs/a/report",
+)
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="requires make")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from epigram.core.collection import no_collection
@@ -39,8 +40,7 @@ def execute(request: Request, load: Load) -> Run:
     """
     overrides.check(request)
     _note_unsuitable_systems(request)
-    reservations.check_not_referenced(request.root, [request.name] if request.name else [])
-    ray_address.ping(request.ray)
+    _check_place(request)
     if server.running() is None and (run := finish_if_up_to_date(request)):
         return run
     api, flow = start_server(load, CHECKS)
@@ -61,14 +61,23 @@ def execute(request: Request, load: Load) -> Run:
 def execute_search(request: Request, goal: Goal, started: float, load: Load) -> Request:
     """Run the flow `search` and return the request for the run of its plan. Raises the error that ended the flow.
 
-    `started` is the monotonic time at which the goal's seconds begin.
+    `started` is the monotonic time at which the goal's seconds begin. The search has no name and runs on this machine;
+    its run has the name of `request` and uses its Ray cluster.
     """
-    api, flow = start_server(load, CHECKS, check=lambda: overrides.check(request))
-    planned = run_flow(api, lambda: flow(request, goal, started, return_state=True))
+    _check_place(request)
+    own = replace(request, name=None, ray=None)
+    api, flow = start_server(load, CHECKS, check=lambda: overrides.check(own))
+    planned = run_flow(api, lambda: flow(own, goal, started, return_state=True))
     if isinstance(planned, RunFailedError):
         raise planned
-    found: Request = planned
+    found: Request = replace(planned, name=request.name, ray=request.ray)
     return found
+
+
+def _check_place(request: Request) -> None:
+    """Raise ParameterError if a file refers to a run of the name, TryAgainError if the Ray cluster does not respond."""
+    reservations.check_not_referenced(request.root, [request.name] if request.name else [])
+    ray_address.ping(request.ray)
 
 
 def execute_sweep(trials: list[Trial], load: Load, name: str, at_once: int, ray: str | None = None) -> list[Result]:

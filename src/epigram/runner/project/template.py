@@ -35,9 +35,14 @@ PARAMS = re.compile(r"^( +params: \[.*)\]$", re.MULTILINE)
 
 
 def files_of(root: Path) -> dict[str, Path]:
-    """Return the template's files in `root`, by their names in a project."""
-    files = [path for pattern in PATTERNS for path in sorted(root.glob(pattern)) if path.is_file()]
-    return {path.relative_to(root).as_posix(): path for path in files}
+    """Return the template's files in `root`, by their names in a project.
+
+    Raises FileNotFoundError if one of the PATTERNS has no file: a project without it would be refused by DVC.
+    """
+    found = {pattern: [path for path in sorted(root.glob(pattern)) if path.is_file()] for pattern in PATTERNS}
+    if missing := [pattern for pattern, files in found.items() if not files]:
+        raise FileNotFoundError(f"{root} has no {', '.join(missing)}")
+    return {path.relative_to(root).as_posix(): path for files in found.values() for path in files}
 
 
 def contents() -> dict[str, bytes]:

@@ -38,7 +38,10 @@ MAX_TRAINING_TEXTS = 20_000  # maximum number of training texts in the reference
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
-    """Result of a drift check; `labelled` is the number of texts with labels, which can be used for training."""
+    """Result of a drift check of `texts`; `labelled` counts labelled texts that wait, up to the first file of them.
+
+    These can be used for training. They need not be among the texts, which are the newest.
+    """
 
     champion: int
     texts: int
@@ -68,10 +71,11 @@ class Drift:
 
 @dataclass(frozen=True)
 class NewTexts:
-    """New texts, and the label lists of those that have labels."""
+    """New texts, the label lists of those that have labels, and `labelled` as in Drift."""
 
     texts: list[str]
     labels: list[list[str]]
+    labelled: int
 
 
 def reference(model: Path, stages: Graph) -> str:
@@ -137,9 +141,7 @@ def measure(folder: Path, number: int, new: NewTexts, threshold: float) -> Drift
     if new.labels:
         values["label"] = _class_indices(new.labels, stored.labels)
     measures = tuple(compare(stored, values, threshold))
-    return Drift(
-        champion=number, texts=len(new.texts), labelled=len(new.labels), threshold=threshold, measures=measures
-    )
+    return Drift(champion=number, texts=len(new.texts), labelled=new.labelled, threshold=threshold, measures=measures)
 
 
 def markdown_table(result: Drift) -> str:
@@ -228,16 +230,18 @@ def _read(file: Path, source: Source) -> pl.DataFrame:
 
 
 def _newest_texts(frames: Iterable[pl.DataFrame], window: int) -> NewTexts:
-    """Return the last texts of each frame, at most `window` in total."""
+    """Return the last texts of each frame, at most `window` in total; frames are read until one has labels, too."""
     texts: list[str] = []
     labels: list[list[str]] = []
+    labelled = 0
     for frame in frames:
         newest = frame.tail(window - len(texts))
         texts += newest["text"].to_list()
         labels += _label_lists(newest)
-        if len(texts) == window:
+        labelled += 0 if frame.columns == ["text"] else frame.height
+        if len(texts) == window and labelled:
             break
-    return NewTexts(texts, labels)
+    return NewTexts(texts, labels, labelled)
 
 
 def _predictions(predictor: Any, texts: list[str]) -> dict[str, Any]:

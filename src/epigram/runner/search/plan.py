@@ -30,6 +30,8 @@ class Plan(Strict):
     train: dict[str, Any] | None = None  # None, as in plans of earlier versions: the project's own
     validate: dict[str, Any] | None = None
     encode: dict[str, Any] | None = None
+    evaluate: dict[str, Any] | None = None
+    ensemble: dict[str, Any] | None = None
 
     @property
     def sections(self) -> dict[str, Any]:
@@ -43,7 +45,7 @@ class Plan(Strict):
     def with_own_keys(self, params: Mapping[str, Any]) -> Plan:
         """Return the plan with the keys of params.yaml that a search has not set in the optional sections.
 
-        It also gets the sections `WHOLE`, so that a replay after a change of params.yaml trains the same.
+        It also gets the sections `WHOLE`, so that a replay after a change of params.yaml has the same result.
         """
         optional = [each.name for each in fields(self) if each.default_factory is not MISSING]
         parts = {name: found for name in optional if (found := getattr(self, name))}
@@ -62,7 +64,7 @@ class Plan(Strict):
         return replace(self, systems=left, views={name: view for name, view in self.views.items() if name in used})
 
 
-# Sections on which the trained models depend, whole and as they are.
+# Sections on which the models and their evaluation depend, whole and as they are.
 WHOLE = tuple(each.name for each in fields(Plan) if each.default is None)
 
 

@@ -77,20 +77,23 @@ def test_a_limited_examination_keeps_the_project_s_similarity(tmp_path: Path) ->
 
 
 def test_a_replay_after_a_change_of_params_trains_the_same(tmp_path: Path) -> None:
-    """The later file has another loss, other folds and a smaller vocabulary."""
+    """The later file has another loss, other folds, a smaller vocabulary and no ensemble."""
     own = {"train": {"class_weight": "balanced"}, "validate": {"folds": 2}}
     planned = session(tmp_path, **own).planned(PLAN).plan
-    assert {name: planned[name] for name in WHOLE} == {**own, "encode": {}}
+    expected = {**own, "encode": {}, "evaluate": {}, "ensemble": {}}
+    assert {name: planned[name] for name in WHOLE} == expected
     later: dict[str, Any] = {
         "train": {"class_weight": "none", "label_smoothing": 0.1},
         "validate": {"folds": 5, "on_leak": "drop"},
         "encode": {"max_vocabulary": 9},
+        "evaluate": {"confidence": 0.9},
+        "ensemble": {"enabled": False},
     }
     write_plan(tmp_path / "plan.yaml", Plan(**planned))
     replayed = read_plan(tmp_path / "plan.yaml").sections
     params = {"dataset": "other", "seeds": [1], "systems": {}, "views": {}, **later}
     overrides.apply(params, Request(root=tmp_path, dataset="mr", plan=replayed))
-    assert {name: params[name] for name in WHOLE} == {**own, "encode": {}}
+    assert {name: params[name] for name in WHOLE} == expected
     assert params["systems"] == planned["systems"]
 
 

@@ -1,0 +1,37 @@
+"""Data set of params.yaml: that of runs, retrainings and schedules which name no other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from epigram.core.settings import read_params
+from epigram.runner.workspace.params_file import Params, edited
+from epigram.runner.workspace.unsuitable import unsuitable_systems
+
+EMBEDDED = "pocket_"  # start of the names of the embedded corpora
+
+
+def use_dataset(params: Path, name: str) -> str | None:
+    """Make `name` the data set of the file `params`, as a run of it would have; return a sentence for the user.
+
+    Systems that the data set does not suit are removed, with views that only they read. If the file does not name an
+    embedded corpus, the user has chosen a data set: the file stays as it is, and the result is None.
+    """
+    if not str(read_params(params).get("dataset", "")).startswith(EMBEDDED):
+        return None
+    with edited(params) as values:
+        values["dataset"] = name
+        removed = list(unsuitable_systems(values, params.parent))
+        _remove(values, removed)
+    without = f", without {' and '.join(removed)}, which it does not suit" if removed else ""
+    return f"{params.name}: dataset is now {name}{without}; runs, retrainings and schedules use it"
+
+
+def _remove(values: Params, systems: list[str]) -> None:
+    """Remove systems, and the views that they alone read."""
+    views: set[Any] = {values["systems"].pop(name)["view"] for name in systems}
+    others = values["systems"].values() if systems else ()
+    for view in views - {system.get("view") for system in others if isinstance(system, Mapping)}:
+        values["views"].pop(view, None)

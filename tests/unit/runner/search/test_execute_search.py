@@ -1,0 +1,51 @@
+"""Tests of the request that the flow of a search gets, and of what is refused before it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epigram.core.errors import ParameterError
+from epigram.runner.prefect import execution
+from epigram.runner.search.goal import Goal
+from epigram.runner.workspace.request import Request
+
+GOAL = Goal(seconds=60)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
+    """Let a search return its own request with a plan; the value has the requests of all searches."""
+    requests: list[Request] = []
+
+    def flow(request: Request, *_: Any, **__: Any) -> Request:
+        requests.append(request)
+        return replace(request, plan={"dataset": "mine"})
+
+    monkeypatch.setattr(execution, "start_server", lambda *_, **__: (None, flow))
+    monkeypatch.setattr(execution, "run_flow", lambda _, call: call())
+    return requests
+
+
+def test_a_search_runs_here_without_a_name_and_its_run_as_asked(tmp_path: Path, asked: list[Request]) -> None:
+    request = Request(root=tmp_path, dataset="mine", name="best", ray="local")
+    found = execution.execute_search(request, GOAL, 0.0, lambda: None)
+    assert asked == [replace(request, name=None, ray=None)]
+    assert found == replace(request, plan={"dataset": "mine"})
+
+
+def test_a_name_that_a_link_refers_to_is_refused_before_the_search(tmp_path: Path, asked: list[Request]) -> None:
+    (tmp_path / "runs" / "best").mkdir(parents=True)
+    (tmp_path / "runs" / "latest").symlink_to("best")
+    with pytest.raises(ParameterError, match="runs/latest refers to the run of that name"):
+        execution.execute_search(Request(root=tmp_path, name="best"), GOAL, 0.0, lambda: None)
+    assert asked == []
+
+
+def test_an_invalid_cluster_is_refused_before_the_search(tmp_path: Path, asked: list[Request]) -> None:
+    with pytest.raises(ParameterError, match="invalid --ray"):
+        execution.execute_search(Request(root=tmp_path, ray="nowhere"), GOAL, 0.0, lambda: None)
+    assert asked == []
