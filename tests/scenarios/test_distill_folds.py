@@ -20,7 +20,18 @@ from epigram.models.serialization import load
 from epigram.text.encoded_dataset import View
 from epigram.training.teacher import Teacher, find_teacher
 from tests.support.bad_input import Workshop
-from tests.support.certain import FILLERS, LABELS, SYSTEMS, WORD, compare, run, run_systems, run_to_train, text_of
+from tests.support.certain import (
+    FILLERS,
+    LABELS,
+    SYSTEMS,
+    WORD,
+    compare,
+    run,
+    run_systems,
+    run_to_train,
+    several_labels,
+    text_of,
+)
 
 FOLDS, TRAIN = 3, 120
 SLANG = {"money": "wonga", "arts": "easel", "sport": "footie"}  # only in texts without labels, beside the known words
@@ -28,12 +39,14 @@ STUDENT: dict[str, Any] = {"view": "token", **SYSTEMS["textcnn"], "recipe": "tex
 AVERAGE = {"view": "token", "recipe": "fast_text", "train": {"epochs": 12, "learning_rate": 0.02, "batch_size": 16}}
 
 
-def workshop(root: Path, rows: list[dict[str, str]], texts: dict[str, list[str]], **sections: Any) -> Workshop:
+def workshop(
+    root: Path, rows: list[dict[str, Any]], texts: dict[str, list[str]], *, task: str = "single", **sections: Any
+) -> Workshop:
     """Return a shop with `rows`, and with a view for each entry of `texts`, which are its texts without labels."""
     shop = Workshop(root)
     content = "".join(json.dumps(row) + "\n" for row in rows)
     read = {"reader": "jsonl", "split": "split"}
-    shop.source(content, suffix="jsonl", language="en", read=read, labels=LABELS, folds=FOLDS)
+    shop.source(content, suffix="jsonl", language="en", read=read, labels=LABELS, folds=FOLDS, task=task)
     for name, lines in texts.items():
         (root / f"data/local/{name}.txt").write_text("\n".join(lines) + "\n")
     views = {name: {"tokenizer": "token", "texts": f"data/local/{name}.txt"} for name in texts}
@@ -189,3 +202,24 @@ def test_the_student_is_not_ranked_by_the_score_of_the_folds(slang: Workshop) ->
     summary = json.loads((slang.root / "data/report/summary.json").read_text())
     assert summary["chosen_system"] == "textcnn"
     assert (summary["rows"][-1]["system"], summary["rows"][-1]["outcome"]) == ("student", "unranked")
+
+
+def test_a_student_of_several_labels_has_the_thresholds_of_its_teacher_and_is_scored_with_them(tmp_path: Path) -> None:
+    """Students of labels alone, which predict the folds, have other ones."""
+    rows = [row for n, split in enumerate(("train", "test")) for row in several_labels(split, n)]
+    texts = {"token": [row["text"] for row in several_labels("train", 7)]}
+    sections = {"systems": {"tfidf_svm": SYSTEMS["tfidf_svm"]}, "students": {"student": AVERAGE}}
+    shop = workshop(tmp_path, rows, texts, task="multi", **sections)
+    run_to_train(shop)
+    run_systems(shop, ["tfidf_svm"])
+    distill(shop, "student")
+    teacher, view = teacher_of(shop, "tfidf_svm"), View.load(shop.root / "data/encoded/token")
+    folder, evaluation = shop.root / "data/students/student/seed-0", shop.root / "data/evaluated_students/student"
+    wanted, metrics = teacher.thresholds(view, 0), read_evaluation(evaluation).metrics
+    assert load(folder).thresholds == wanted
+    assert metrics.seeds[0].thresholds == wanted
+    predicted = open_predictor(folder).predict([row["text"] for row in rows if row["split"] == "test"])
+    given = [set(each.labels) for each in predicted]
+    gold = [set(row["label"]) for row in rows if row["split"] == "test"]
+    hits = sum(len(a & b) for a, b in zip(given, gold, strict=True))
+    assert metrics.test_score.value == pytest.approx(2 * hits / (sum(map(len, given)) + sum(map(len, gold))))

@@ -145,6 +145,10 @@ def test_a_student_that_cannot_learn_is_refused(tmp_path: Any, student: Any, vie
 
 
 def test_data_with_labels_of_words_only_have_no_students(tmp_path: Any) -> None:
+    """They are refused before a stage runs, and by the stage itself, because `dvc repro` makes no such check."""
+    from epigram.core.errors import ParameterError
+    from epigram.runner.workspace.overrides import check_systems
+
     shop = workshop(tmp_path)
     rows = [
         {**row, "text": f"{WORD[label]} {row['text']}", "spans": [[0, len(WORD[label]), label]]}
@@ -157,6 +161,8 @@ def test_data_with_labels_of_words_only_have_no_students(tmp_path: Any) -> None:
         task="tokens",
         read={"reader": "jsonl", "spans": "spans"},
     )
+    with pytest.raises(ParameterError, match=r"students\.student learns labels of texts, .* only labels of words"):
+        check_systems(shop.root / "params.yaml")
     run_to_train(shop)
     shop.stage(*STAGE, "data/pruned", "data/out").refused(64, "students.student", "only labels of words")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from epigram.evaluation.ensemble_record import EnsembleRecord
 from epigram.evaluation.results import read_evaluation
 from epigram.inference.open_predictor import open_predictor
 from epigram.runner.retraining.challenge import read_predictions
+from epigram.stages.ensemble import load_split
 from epigram.text.validated_corpus import ValidatedCorpus
 from tests.support.bad_input import Workshop
 from tests.support.certain import (
@@ -83,6 +85,18 @@ def test_a_retraining_judges_the_ensemble_by_the_rows_and_the_score_of_its_evalu
     found = read_predictions(folder, 0)
     np.testing.assert_array_equal(found.gold, corpus.label_array(corpus.frame("dev", corpus.label_column)))
     assert found.row_scores().scores()[0] == pytest.approx(read_evaluation(folder).metrics.seeds[0].dev_score)
+
+
+def test_texts_that_differ_only_in_case_and_punctuation_are_one_group(single: Workshop, tmp_path: Path) -> None:
+    evaluation = read_evaluation(single.root / "data/evaluated/tfidf_svm")
+    rows = pl.read_parquet(single.root / "data/validated/dev.parquet")
+    texts = ["Good film!", "good  film", "Ｇｏｏｄ film", "a bad film", "..."]
+    changed = rows.with_columns(text=pl.Series([*texts, *(f"text {n}" for n in range(rows.height - 5))]))
+    changed.write_parquet(tmp_path / "dev.parquet")
+    corpus = replace(ValidatedCorpus.read(single.root / "data/validated"), folder=tmp_path)
+    groups = load_split(evaluation, corpus, "dev").groups
+    assert groups is not None and len(groups) == rows.height
+    assert len(set(groups[:3].tolist())) == 1 and len(set(groups.tolist())) == rows.height - 2
 
 
 def test_the_members_are_systems_that_learn_and_their_weights_add_up(shop: Workshop) -> None:

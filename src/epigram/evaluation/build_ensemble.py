@@ -9,6 +9,7 @@ import numpy as np
 
 from epigram.evaluation.arrays import Floats
 from epigram.evaluation.decisions import nested_thresholds
+from epigram.evaluation.ensemble import parts_of
 from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord, Member
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.label_probabilities import LabelProbabilities, join
@@ -34,9 +35,10 @@ def build(
     """Return the ensemble of `systems`, scored on dev and test, the `splits`.
 
     For each seed, the members are the models of this seed. Their weights are chosen on the dev rows whose text is not
-    in train: on the others, a model that has memorized train is right. The dev scores are cross-fitted. Systems that do
-    not learn, such as the random baseline, are no candidates, and where the labels of words rank the systems, neither
-    are systems that label no words. Raises DataError if the systems' rows differ.
+    in train: on the others, a model that has memorized train is right. The dev scores are cross-fitted, with the groups
+    of dev in one part each. Systems that do not learn, such as the random baseline, are no candidates, and where the
+    labels of words rank the systems, neither are systems that label no words. Raises DataError if the systems' rows
+    differ.
     """
     words_only = any(each.metrics.score == "token_f1" for each in systems)
     candidates = _candidates(systems, words_only=words_only)
@@ -46,7 +48,8 @@ def build(
     dev, test = splits
     first = candidates[0].metrics
     usable = ~dev.in_train if not dev.in_train.all() else np.ones(len(dev.rows), np.bool_)
-    seeds = [SeedEnsemble(candidates, number, usable, settings) for number in range(len(first.seeds))]
+    part = parts_of(dev.labels, settings.parts, dev.groups)
+    seeds = [SeedEnsemble(candidates, number, usable, part, settings) for number in range(len(first.seeds))]
     if all(np.count_nonzero(seed.blend.weights) == 1 for seed in seeds):
         return Combined(EnsembleRecord(reason="one system alone has the lowest log loss on the development set"))
     plain, words = first.labels.index(first.plain) if first.plain else 0, _label_words(candidates, seeds)

@@ -108,12 +108,18 @@ def cross_fit(
     return join_rows(fitted).rows(np.argsort(np.concatenate(places)))
 
 
-def parts_of(labels: Ints, parts: int) -> Ints:
-    """Return the part (N,) of each row: of almost equal size, and stratified by label if a row has one label."""
-    order = np.arange(len(labels)) if labels.ndim == 2 else np.argsort(labels, kind="stable")
-    part = np.empty(len(labels), dtype=np.int64)
-    part[order] = np.arange(len(labels)) % min(parts, len(labels))
-    return part
+def parts_of(labels: Ints, parts: int, groups: Ints | None = None) -> Ints:
+    """Return the part (N,) of each row: of almost equal size, and stratified by label if a row has one label.
+
+    Rows with the same number in `groups` (N,) are in one part, and its size is then the number of its groups. The first
+    row of a group decides.
+    """
+    rows = np.arange(len(labels)) if groups is None else groups
+    _, first, group = np.unique(rows, return_index=True, return_inverse=True)
+    order = np.lexsort((first,) if labels.ndim == 2 else (first, labels[first]))
+    part = np.empty(len(first), dtype=np.int64)
+    part[order] = np.arange(len(first)) % min(parts, len(first))
+    return np.asarray(part[group])
 
 
 def _log_mean(probabilities: Floats, weights: Floats, *, multi: bool) -> Floats:

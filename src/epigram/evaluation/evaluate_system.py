@@ -53,7 +53,8 @@ def evaluate_system(
     """Return all metrics of one system from its predictions.
 
     `seeds`, `costs`, `alone` and `temperatures` have one entry per seed; a temperature is the one that the model
-    divides its logits by, by default 1. `decision` is what selects the labels of a text that may have several.
+    divides its logits by, by default 1. `decision` is what selects the labels of a text that may have several. The
+    thresholds are tuned on dev, and test is scored with them unless its output has others.
 
     Raises ParameterError if a seed predicts NaN or infinite values, ValueError if shapes do not match.
     """
@@ -61,12 +62,10 @@ def evaluate_system(
         _check_probabilities(name, seeds, output.probabilities, (len(seeds), len(split.rows), len(target.labels)))
     thresholds = seed_thresholds(target.task, dev.labels, dev_output.probabilities, decision)
     scored = thresholds if test_output.thresholds is None else test_output.thresholds
-    on_dev, on_test = (
-        score_split(target, dev, dev_output, thresholds),
-        score_split(target, test, test_output, scored),
-    )
+    on_dev, on_test = score_split(target, dev, dev_output, thresholds), score_split(target, test, test_output, scored)
     calibration = _calibrations(on_test.texts, temperatures or [1.0] * len(seeds), settings.bins)
-    per_seed = _per_seed(seeds, costs, alone or [[] for _ in seeds], thresholds, on_dev, on_test, calibration)
+    of_models = thresholds if scored.ndim == 3 else scored  # (K, C)
+    per_seed = _per_seed(seeds, costs, alone or [[] for _ in seeds], of_models, on_dev, on_test, calibration)
     fields = {
         **_prediction_fields("dev", on_dev, dev_output),
         **_prediction_fields("test", on_test, test_output),

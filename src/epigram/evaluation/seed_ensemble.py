@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from epigram.evaluation.arrays import Bools, Ints
 from epigram.evaluation.decisions import predict_labels, seed_thresholds
-from epigram.evaluation.ensemble import Blend, cross_fit, fit_blend, parts_of
+from epigram.evaluation.ensemble import Blend, cross_fit, fit_blend
 from epigram.evaluation.member_outputs import MemberOutputs, gold_of, outputs_of
 from epigram.evaluation.results import Cost, Evaluation
 from epigram.evaluation.settings import EnsembleSettings
@@ -15,12 +15,15 @@ from epigram.evaluation.word_predictions import most_likely
 
 
 class SeedEnsemble:
-    """Ensemble of the candidates' models of the seed at place `number`; `usable` (N,) are the rows to select by."""
+    """Ensemble of the candidates' models of the seed at place `number`; `usable` (N,) are the rows to select by.
+
+    `part` (N,) is the part of each row in the cross-fit.
+    """
 
     def __init__(
-        self, candidates: Sequence[Evaluation], number: int, usable: Bools, settings: EnsembleSettings
+        self, candidates: Sequence[Evaluation], number: int, usable: Bools, part: Ints, settings: EnsembleSettings
     ) -> None:
-        self.task, self.settings, self.usable = candidates[0].metrics.task, settings, usable
+        self.task, self.settings, self.usable, self.part = candidates[0].metrics.task, settings, usable, part
         self.gold, members = gold_of(candidates[0]), outputs_of(candidates, "dev", number)
         gold = self.gold.rows(usable)
         self.word_temperatures = members.rows(usable).word_temperatures(gold)
@@ -39,8 +42,7 @@ class SeedEnsemble:
         return self._score(self.dev) - self._score(self._cross_fitted(self.members.without(member)))
 
     def _cross_fitted(self, members: MemberOutputs) -> MemberOutputs:
-        part = parts_of(self.gold.texts, self.settings.parts)
-        return cross_fit(members, self.gold, part, self.usable, self.settings.rounds)
+        return cross_fit(members, self.gold, self.part, self.usable, self.settings.rounds)
 
     def _blended(self, test: MemberOutputs, folds: Ints | None) -> MemberOutputs:
         """Return the outputs of the ensemble for test; if it has `folds`, each one by the blend of the others."""

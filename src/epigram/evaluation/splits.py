@@ -34,7 +34,8 @@ class Target:
 class Split:
     """Gold labels of one split; labels are (N,) class numbers or, for multi-label, (N, C) zeros and ones.
 
-    `folds` are those of train if a nested cross-validation replaces test.
+    `folds` are those of train if a nested cross-validation replaces test. `groups` has the same number for rows whose
+    texts differ at most in case, width, punctuation or whitespace.
     """
 
     labels: Ints
@@ -43,14 +44,15 @@ class Split:
     in_train: Bools  # (N,) whether exactly this text is also in the training set
     words: Words | None = None  # None if the corpus labels no words
     folds: Ints | None = None  # (N,)
+    groups: Ints | None = None  # (N,)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SystemOutput:
     """Predictions of a system: probabilities (K, N, C) and, if it labels words, the label numbers (K, T) of the words.
 
-    `word_probabilities` (K, T, S) are those of the words' labels, in half precision. `thresholds` (K, N, C) are those
-    of each row, if a nested cross-validation tuned them.
+    `word_probabilities` (K, T, S) are those of the words' labels, in half precision. `thresholds` are those of the
+    models, (K, C), or of each row, (K, N, C), if they were not tuned on dev.
     """
 
     probabilities: Probabilities

@@ -20,13 +20,14 @@ from epigram.evaluation.splits import SystemOutput
 from epigram.evaluation.word_predictions import Words, word_probabilities
 from epigram.inference.dataset_batches import batches_of, default_device
 from epigram.inference.top_labels import TopPredicted, predict_top
+from epigram.models import provenance
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier, count_parameters, decodes, temperature_of
 from epigram.models.complexity import batch_macs, flops, milliseconds
 from epigram.models.manifest import TrainingFacts
 from epigram.models.precision import Precision, matmul_precision, prepare_for_inference
 from epigram.models.predict import Array, Predicted, predict
-from epigram.models.serialization import NESTED, NESTED_THRESHOLDS, load, read_out_of_fold
+from epigram.models.serialization import NESTED, NESTED_THRESHOLDS, Saved, load, read_out_of_fold
 from epigram.text.encoded_dataset import Split, View
 
 TIMED, MIN_TIMED = 512, 64  # texts that are predicted in batches to measure the speed: most and least
@@ -40,8 +41,8 @@ class Measurement:
 
     `alone` has the accuracy of each named classifier of the head by itself. `plain` is the class that the model uses
     for texts without a marked word. `decision` is what selects the labels of a text that may have several.
-    `temperature` is the one that the model divides its logits by. `thresholds` (N, C) are those of each row of test, if
-    a nested cross-validation tuned them.
+    `temperature` is the one that the model divides its logits by. `thresholds` are those of test, (C,) or of each row,
+    (N, C), if they were not tuned on the predictions for dev.
     """
 
     dev: Predicted | TopPredicted
@@ -93,10 +94,25 @@ def measure(folder: Path, view: View) -> Measurement:
         plain=saved.frame.plain_class,
         decision="decoder" if decodes(model) else "threshold",
         temperature=temperature_of(model),
-        thresholds=read_out_of_fold(folder, NESTED_THRESHOLDS) if view.nested and view.task == "multi" else None,
+        thresholds=_thresholds(saved, view),
         cost=cost,
         texts_per_second=texts_per_second(model, dev, precision),
     )
+
+
+def _thresholds(saved: Saved, view: View) -> Array | None:
+    """Return the thresholds that were not tuned on the predictions for dev, None if there are none.
+
+    They are those of each row of a nested cross-validation, (N, C), or of a student of data whose train has folds,
+    (C,): the predictions for its dev are of students of labels alone.
+    """
+    if view.task != "multi" or not view.folds:
+        return None
+    if view.nested:
+        return read_out_of_fold(saved.folder, NESTED_THRESHOLDS)
+    if "teacher" not in provenance.read(saved.folder):
+        return None
+    return np.array(saved.thresholds, np.float32)
 
 
 def _predict(model: Any, texts: TextBatches, view: View, precision: Precision) -> Predicted | TopPredicted:
@@ -126,13 +142,13 @@ def combine_seeds(
 ) -> SystemOutput:
     """Combine the predictions of all seeds for a split, with token labels if corpus and system have them.
 
-    `thresholds` has those of each row (N, C) by seed, if there are any.
+    `thresholds` has those of the split, (C,) or of each row, (N, C), by seed, if there are any.
     """
     words = [_words(seed, part, truth) for seed in seeds]
     known = [seed.probabilities if isinstance(seed, TopPredicted) else seed.probabilities[None] for seed in seeds]
-    of_rows = [each for each in thresholds if each is not None]
+    own = [each for each in thresholds if each is not None]
     labelled = [each for each in words if each is not None]
-    return SystemOutput.of(join(known, axis=0), labelled, np.stack(of_rows) if of_rows else None)
+    return SystemOutput.of(join(known, axis=0), labelled, np.stack(own) if own else None)
 
 
 def _words(predicted: Predicted | TopPredicted, part: Split, truth: Words | None) -> Array | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epigram.core.display import echo
-from epigram.core.errors import ParameterError, arguments, handle_errors
+from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder, sha256
 from epigram.core.settings import Params
 from epigram.core.stage_process import run_stage
@@ -60,13 +60,8 @@ def main() -> None:
     setup = read_setup(name, student, shared, encoded, pretrained)
     view = setup.view
     texts = None if view.unlabelled is None else str(view.unlabelled["file"])
-    for warning in check_student(name, student, shared, setup.data, texts):
+    for warning in check_student(name, student, shared, setup.data, texts, words_only=view.tokens_only):
         echo(f"{name}: {warning}")
-    if view.tokens_only:
-        raise ParameterError(
-            f"params.yaml: students.{name} learns labels of texts, but {view.corpus} has only labels of words; "
-            "remove it"
-        )
     teacher = find_teacher(list(params.section("systems", dict[str, Any])), evaluated, ensemble, pruned)
     weight = student.label_weight if view.folds else 1.0
     taught = [sha256(file) for file in (*map(teacher.manifest, seeds), teacher.evaluated / "predictions.safetensors")]
@@ -74,7 +69,13 @@ def main() -> None:
         for seed in seeds:
             folder = state / f"seed-{seed}"
             if read_finished(folder) is None:
-                origin = Origin(**vars(setup), seed=seed, teacher=teacher.manifest(seed), label_weight=weight)
+                origin = Origin(
+                    **vars(setup),
+                    seed=seed,
+                    teacher=teacher.manifest(seed),
+                    label_weight=weight,
+                    thresholds=teacher.thresholds(view, seed),
+                )
                 train_and_save(name, student.section, origin, folder, teacher.targets(view, seed, weight))
         with atomic_folder(out) as whole:
             for seed in seeds:

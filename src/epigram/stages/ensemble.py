@@ -36,6 +36,7 @@ def load_split(evaluation: Evaluation, corpus: ValidatedCorpus, name: str) -> Sp
     import numpy as np
 
     from epigram.core.ragged import Ragged
+    from epigram.data.validation.text_matching import loose_text
     from epigram.evaluation.splits import Split
     from epigram.evaluation.word_predictions import Words
 
@@ -52,7 +53,15 @@ def load_split(evaluation: Evaluation, corpus: ValidatedCorpus, name: str) -> Sp
         words = Words(names=corpus.token_labels, labels=Ragged(gold, offsets), texts=texts, separator=separator)
     in_train = found["in_train"].to_numpy() if "in_train" in found else np.zeros(len(rows), np.bool_)
     folds = known.test_folds if name == "test" else None
-    return Split(labels=labels, rows=rows, texts=found["text"].to_list(), in_train=in_train, words=words, folds=folds)
+    return Split(
+        labels=labels,
+        rows=rows,
+        texts=found["text"].to_list(),
+        in_train=in_train,
+        words=words,
+        folds=folds,
+        groups=found.select(loose_text()).to_series().rank("dense").to_numpy(),
+    )
 
 
 def write(out: Path, combined: Combined, pruned: Path) -> None:

@@ -15,14 +15,25 @@ from epigram.training.check_system import check_system
 
 
 def check_student(
-    name: str, student: Student, train: Mapping[str, Any], context: DataSpec, texts: str | None
+    name: str,
+    student: Student,
+    train: Mapping[str, Any],
+    context: DataSpec,
+    texts: str | None,
+    *,
+    words_only: bool = False,
 ) -> list[str]:
     """Check the student `name` of params.yaml, whose view has the file `texts`, as `check_system` checks a system.
 
-    The warnings also name shared settings of the loss of labels. Raises ParameterError also for a student whose view
-    has no texts, that is not trained by gradient descent, or whose head has a loss of its own.
+    `words_only`: the data have labels of words alone. The warnings also name shared settings of the loss of labels.
+    Raises ParameterError also for a student of such data, whose view has no texts, that is not trained by gradient
+    descent, or whose head has a loss of its own.
     """
     path = f"students.{name}"
+    if words_only:
+        raise ParameterError(
+            f"params.yaml: {path} learns labels of texts, but the data set has only labels of words; remove it"
+        )
     if texts is None:
         where = f"views.{student.view}.texts"
         raise ParameterError(f"params.yaml: {path} learns from texts without labels; set {where} to a file of texts")

@@ -28,18 +28,21 @@ def check_systems(
     masks: tuple[int, int] = (2, 0),
     multi: bool = False,
     tokens: bool = True,
+    words_only: bool = False,
 ) -> None:
     """Raise ParameterError for an unknown system or setting, parts that do not fit, and a setting without effect.
 
     The arguments are these sections of params.yaml. `masks`: how many masks the prompt has before and after the text.
-    `multi`: texts of the data may have several labels. `tokens`: the data have token labels. A checkpoint is checked
-    by its folder, without loading it. Raises InputMissingError or DataError if that folder is incomplete or damaged.
+    `multi`: texts of the data may have several labels. `tokens`: the data have token labels, `words_only`: no others. A
+    checkpoint is checked by its folder, without loading it. Raises InputMissingError or DataError if that folder is
+    incomplete or damaged.
     """
     for name, system in systems.items():
         check_system(name, system, train, placeholder_spec(views[system.view], masks=masks, multi=multi, tokens=tokens))
     for name, student in (students or {}).items():
         view = views[student.view]
-        check_student(name, student, train, placeholder_spec(view, masks=masks, multi=multi, tokens=tokens), view.texts)
+        context = placeholder_spec(view, masks=masks, multi=multi, tokens=tokens)
+        check_student(name, student, train, context, view.texts, words_only=words_only)
 
 
 def is_trainable(recipe: Recipe, view: View, *, multi: bool, tokens: bool) -> bool:

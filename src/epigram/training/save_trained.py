@@ -22,13 +22,14 @@ from epigram.training.trained import Trained
 class Origin(Setup):
     """What the model of a seed was made of; that of a student has a teacher.
 
-    `teacher` is the manifest of the teacher, and `label_weight` the share of the labels in what the student learned, if
-    train has folds.
+    `teacher` is the manifest of the teacher. If train has folds, `label_weight` is the share of the labels in what the
+    student learned, and `thresholds` (C,) are those of its teacher, if a text may have several labels.
     """
 
     seed: int
     teacher: Path | None = None
     label_weight: float | None = None
+    thresholds: list[float] | None = None
 
     @property
     def provenance(self) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from epigram.core.errors import DataError
+from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import read_arrays, sha256, write_arrays
 from epigram.core.records import read_record
 from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord
@@ -16,7 +16,9 @@ from epigram.evaluation.label_probabilities import LabelProbabilities, of_seed
 from epigram.evaluation.results import Metrics, read_evaluation
 from epigram.evaluation.stored_probabilities import probabilities_of
 from epigram.evaluation.student_record import teacher_of
+from epigram.evaluation.thresholds import tuned_thresholds
 from epigram.models.predict import Array
+from epigram.models.provenance import code_hash
 from epigram.text.encoded_dataset import View
 
 KEPT = Path(".epigram/taught")  # predictions of teachers
@@ -51,6 +53,18 @@ class Teacher:
             known = label_weight * known + (1 - label_weight) * self.out_of_fold(view, seed)
         return np.concatenate([known, self.probabilities(view, seed)]).astype(np.float32)
 
+    def thresholds(self, view: View, seed: int) -> list[float] | None:
+        """Return the thresholds (C,) of a student, if train has folds and a text may have several labels.
+
+        They have the best micro-F1 on the out-of-fold probabilities: those of a student for new texts are similar. The
+        cross-validation of the student learns labels alone.
+        """
+        if not view.folds or view.task != "multi":
+            return None
+        labels = np.asarray(view.split("train").labels)
+        thresholds: list[float] = tuned_thresholds(labels > 0, self.out_of_fold(view, seed)).tolist()
+        return thresholds
+
     def out_of_fold(self, view: View, seed: int) -> Array:
         """Return the probabilities (N, C) of the training texts, each by models that were trained without its fold.
 
@@ -67,19 +81,21 @@ class Teacher:
     def probabilities(self, view: View, seed: int) -> Array:
         """Return the probabilities (M, C) of the texts without labels of `view`.
 
-        They are kept in KEPT by the teacher and the texts, for the other students of the view and for an interrupted
-        run.
+        They are kept in KEPT by the teacher, the texts and the code, for the other students of the view and for an
+        interrupted run. A damaged file is written again.
         """
         from epigram.inference.open_predictor import open_predictor
         from epigram.text.student_texts import TEXTS, load_texts
 
         manifest = self.manifest(seed)
-        kept = KEPT / f"{sha256(manifest)[:16]}-{sha256(view.folder / TEXTS)[:16]}.safetensors"
-        if not kept.is_file():
-            found = open_predictor(manifest.parent).probabilities(load_texts(view.folder))
+        digests = sha256(manifest), sha256(view.folder / TEXTS), code_hash()
+        kept = KEPT / f"{'-'.join(digest[:16] for digest in digests)}.safetensors"
+        try:
+            taught: Array = read_arrays(kept)["probabilities"]
+        except (DataError, InputMissingError, KeyError):
+            taught = open_predictor(manifest.parent).probabilities(load_texts(view.folder))
             kept.parent.mkdir(parents=True, exist_ok=True)
-            write_arrays(kept, {"probabilities": found})
-        taught: Array = read_arrays(kept)["probabilities"]
+            write_arrays(kept, {"probabilities": taught})
         return taught
 
 

@@ -69,8 +69,9 @@ def _tuned(trained: Trained, folds: CrossValidation | None, origin: Origin, fram
     labels = np.asarray(view.split("train").labels)
     out_of_fold, thresholds = tune_by(trained.model, folds.predicted, labels)
     nested = tune_nested(trained.model, folds.nested, labels, folds.fold) if folds.nested else (None, None)
-    if origin.teacher is not None:  # what it learned is calibrated; the temperature is that of students of labels
+    if origin.teacher is not None:  # what was tuned is of students of labels; what it learned is calibrated
         trained.model.temperature.fill_(1.0)
+        thresholds = origin.thresholds
     return Tuned(
         score=folds.predicted.score(labels),
         thresholds=thresholds,

@@ -45,7 +45,8 @@ class Trained:
     epoch: int
     depth: int  # before any layer was dropped
     parameters: int  # before any layer was dropped
-    history: list[dict[str, float]]
+    history: list[dict[str, float]]  # a line for each evaluation
+    steps: int = 0  # that a training by gradient has taken
     plan: Plan | None = None  # of a training by gradient
     evaluated: Mapping[int, Array] = field(default_factory=dict)  # logits of dev by the step, if the options keep them
 

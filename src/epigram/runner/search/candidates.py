@@ -109,8 +109,13 @@ class Candidate:
         return replace(self, system=replace(self.system, train={**self.system.train, **settings}))
 
     def with_shared(self, facts: Facts) -> Candidate:
-        """Return the candidate with the SHARED settings of the project that it does not set itself."""
+        """Return the candidate with the SHARED settings of the project that it does not set itself.
+
+        It gets no `evaluations` if `evaluation_steps` replaces them: a system must not set what has no effect on it.
+        """
         shared = {key: facts.shared[key] for key in sorted(SHARED & set(facts.shared))}
+        if shared.get("evaluation_steps") is not None:
+            shared.pop("evaluations", None)
         return replace(self, system=replace(self.system, train={**shared, **self.system.train}))
 
     def steps(self, rows: int) -> int:

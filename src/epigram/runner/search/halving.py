@@ -66,11 +66,16 @@ def probe_system(candidate: Candidate, facts: Facts, rows: int, watch: Stopwatch
 
 
 def trials_fit(variants: Sequence[Candidate], facts: Facts, seconds: float, probe: TrialResult | None) -> bool:
-    """Return whether two trials, the least that can be compared, are estimated to end in their share of `seconds`."""
-    if not variants or probe is None:
-        return bool(variants)
-    trial = _trial_seconds(variants[0], facts, min(RUNGS[0], facts.fitted), predicted_pace(probe))
-    return 2 * trial <= SEARCH_SHARE * seconds
+    """Return whether two trials, the least that can be compared, are estimated to end in their share of `seconds`.
+
+    They do not if no trial would be started.
+    """
+    share = SEARCH_SHARE * seconds
+    if not variants or share < MIN_TRIAL_SECONDS:
+        return False
+    if probe is None:
+        return True
+    return 2 * _trial_seconds(variants[0], facts, min(RUNGS[0], facts.fitted), predicted_pace(probe)) <= share
 
 
 def halved(
@@ -129,10 +134,11 @@ def _run(spec: TrialSpec, watch: Stopwatch, reserved: float) -> Trial:
 
 def pace_of(tried: Tried) -> Pace:
     """Return the measured pace of a trial: a step without the evaluations, but at least a prediction of its texts."""
-    result, steps = tried.result, tried.candidate.steps(tried.result.rows)
+    result, candidate = tried.result, tried.candidate
     text = result.ms_per_text / 1000
-    evaluated = tried.candidate.evaluations(result.rows) * result.held_out * text
-    least = text * int(tried.candidate.system.train["batch_size"])
+    evaluated = (result.evaluations or candidate.evaluations(result.rows)) * result.held_out * text
+    least = text * int(candidate.system.train["batch_size"])
+    steps = result.steps or candidate.steps(result.rows)
     return Pace(step=max(least, (result.seconds - evaluated) / steps), text=text)
 
 

@@ -33,11 +33,13 @@ class Trials:
     def run(self, spec: TrialSpec, seconds: float) -> TrialResult | None:
         """Return the kept result of a trial, or run it; None if it takes longer than `seconds`, after which it ends.
 
-        Raises EpigramError, with the last line of its output, if the trial fails.
+        A damaged result is removed, and its trial is run again. Raises EpigramError, with the last line of its output,
+        if the trial fails.
         """
         file = self.kept / f"{self._key(spec)}.json"
-        if not file.is_file():
-            self._run(spec, file, seconds)
+        if (found := _read(file)) is not None:
+            return found
+        self._run(spec, file, seconds)
         return TrialResult.read(file) if file.is_file() else None
 
     def close(self) -> None:
@@ -70,3 +72,12 @@ class Trials:
     def _folders(self, spec: TrialSpec) -> tuple[Path, Path]:
         data = self.workspace / "data"
         return data / "encoded" / spec.view, data / "pretrained" / spec.view
+
+
+def _read(file: Path) -> TrialResult | None:
+    """Return a kept result, None if there is none; remove a damaged file."""
+    try:
+        return TrialResult.read(file)
+    except EpigramError:
+        file.unlink(missing_ok=True)
+        return None

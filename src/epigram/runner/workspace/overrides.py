@@ -57,7 +57,7 @@ def check_systems(params: Path) -> None:
 
     settings = load(params)
     source = load_source(settings.dataset, params.parent / "data" / "sources")
-    kind = {"multi": source.task == "multi", "tokens": labels_tokens(source)}
+    kind = {"multi": source.task == "multi", "tokens": labels_tokens(source), "words_only": source.task == "tokens"}
     masks = mask_counts(settings.augment.template)
     settings.prune.check()
     _check_languages(settings, source.language)

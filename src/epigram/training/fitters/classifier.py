@@ -54,6 +54,7 @@ def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, op
         depth=depth,
         parameters=size,
         history=record.history,
+        steps=trainer.position.step,
         plan=trainer.plan_to_repeat(),
         evaluated={step: logits.numpy() for step, logits in trainer.evaluated.items()},
     )

