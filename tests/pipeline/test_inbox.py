@@ -118,6 +118,16 @@ def test_a_file_without_labels_is_left_and_others_are_taken(shop: Shop, name: st
     )
 
 
+def test_a_file_with_another_kind_of_label_ends_with_65_and_hides_no_other_fault(shop: Shop) -> None:
+    (shop.incoming / "c.jsonl").write_text('{"review": "fine", "stars": ["good"]}\n')
+    (shop.incoming / "d.csv").write_text("review,stars\nfine,good,more\n")
+    with pytest.raises(DataError) as error:
+        shop.take()
+    for part in ("c.jsonl does not fit the data set", "d.csv line 2 has 3 values for 2 columns"):
+        assert f"{shop.incoming}/{part}" in str(error.value)
+    assert (shop.rows.height, waiting(shop)) == (BASE, ["a.csv", "b.csv", "c.jsonl", "d.csv"])
+
+
 def test_any_name_is_a_name_and_no_pattern(shop: Shop) -> None:
     names = ["[a].csv", "a*.jsonl", "[b]*?.parquet", "ä (1).csv"]
     for number, name in enumerate(names):

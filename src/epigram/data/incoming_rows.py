@@ -13,23 +13,20 @@ from typing import Any
 import polars as pl
 
 from epigram.core.config_types import shown
-from epigram.core.errors import DataError
+from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import sha256
-from epigram.data.readers import KINDS
+from epigram.data.incoming_format import encoding_of, reader_options
 from epigram.data.reading.columns import MissingColumnError
 from epigram.data.reading.corpus import read_corpus
-from epigram.data.reading.csv_quoting import read_with_quote_fallback
-from epigram.data.reading.decoding import guess_encoding, read_lines
-from epigram.data.sources.add import READER_BY_SUFFIX
+from epigram.data.reading.csv_quoting import has_quoted_values, read_with_quote_fallback
 from epigram.data.sources.source import File, Source
 from epigram.data.validation import violations
 from epigram.data.validation.row_batches import Rows
 from epigram.data.validation.row_scan import scan_rows
 from epigram.data.validation.settings import Action, ValidateSettings
-from epigram.data.validation.text_matching import exact_text, label_column
+from epigram.data.validation.text_matching import label_column
 
 TEXT_SUFFIX = ".txt"
-COLUMN_OPTIONS = ("text", "join", "label", "label_separator")  # options of a source that also apply to new files
 
 
 class SkippedFileError(DataError):
@@ -82,7 +79,7 @@ def _read_unchanged(file: Path, source: Source) -> tuple[str, pl.DataFrame]:
         result = error
     if sha256(file) != before:
         raise SkippedFileError(f"{name} changed while it was read; the next retraining reads it again")
-    if isinstance(result, MissingColumnError) and result.column == _reader_options(file, source).get("label", "label"):
+    if isinstance(result, MissingColumnError) and result.column == reader_options(file, source).get("label", "label"):
         raise SkippedFileError(f"{str(result).splitlines()[0]}; without labels, its texts only count for drift")
     if isinstance(result, DataError):
         raise result
@@ -93,40 +90,34 @@ def _read_unchanged(file: Path, source: Source) -> tuple[str, pl.DataFrame]:
 
 def read_file(file: Path, source: Source) -> pl.DataFrame:
     """Return the rows of one file with their labels, not validated. Raises DataError if the file cannot be read."""
-    return read_with_quote_fallback(lambda options: _read(file, source, options), _reader_options(file, source))[1]
+    return _read(file, source, reader_options(file, source))
 
 
 def read_texts(file: Path, source: Source) -> list[str]:
     """Return the non-empty texts of one file, with or without labels. Raises DataError if it cannot be read."""
     if file.suffix.lower() == TEXT_SUFFIX:
-        frame = read_lines(file)
+        options: dict[str, Any] = {"reader": "lines"} | encoding_of(file)
     else:
-        options = {key: value for key, value in _reader_options(file, source).items() if key != "label_separator"}
-        reader = KINDS[options.pop("reader")](**options | {"label": None})
-        frame = pl.concat(reader.read(file))
-    return frame.select(exact_text()).filter(pl.col("text") != "")["text"].to_list()
-
-
-def _reader_options(file: Path, source: Source) -> dict[str, Any]:
-    """Return the `read` options for a new file: the reader for its suffix, and the source's column names."""
-    if file.suffix.lower() not in READER_BY_SUFFIX:
-        raise DataError(
-            f"{file} has an unsupported file type; expected {', '.join(READER_BY_SUFFIX)}; convert or remove it"
-        )
-    tabular = source.read.get("reader") in {kind["reader"] for kind in READER_BY_SUFFIX.values()}
-    options = {name: source.read[name] for name in COLUMN_OPTIONS if tabular and name in source.read}
-    values = READER_BY_SUFFIX[file.suffix.lower()] | options
-    if values["reader"] != "parquet" and (encoding := guess_encoding(file)) not in {"", "utf-8"}:
-        values["encoding"] = encoding
-    return values
+        options = reader_options(file, source) | {"label": None}
+    frame = _read(file, replace(source, task="tokens"), options)  # the rows of this task need no labels
+    return frame.filter(pl.col("text") != "")["text"].to_list()
 
 
 def _read(file: Path, source: Source, options: dict[str, Any]) -> pl.DataFrame:
+    return read_with_quote_fallback(
+        lambda chosen: _read_corpus(file, source, chosen), options, file, has_quoted_values
+    )[1]
+
+
+def _read_corpus(file: Path, source: Source, options: dict[str, Any]) -> pl.DataFrame:
     common = {name: source.read[name] for name in ("names", "replace") if name in source.read}
     file_source = replace(
         source, files=[File(path=file.name, read=common | options)], read={}, splits={}, rows={}, keep=[]
     )
-    return read_corpus(replace(file_source, distinct=None), file.parent)
+    try:
+        return read_corpus(replace(file_source, distinct=None), file.parent)
+    except ParameterError as error:  # the base is read with the same options, so they do not fit this file
+        raise DataError(f"{file} does not fit the data set: {error}") from None
 
 
 def _drop_invalid(frame: pl.DataFrame, source: Source, settings: ValidateSettings) -> pl.DataFrame:

@@ -17,6 +17,7 @@ from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import atomic_file
 from epigram.data.readers import csv, jsonl
 from epigram.data.readers.parquet import BATCH
+from epigram.data.reading.csv_quoting import QUOTE, has_quoted_values, read_with_quote_fallback
 from epigram.data.reading.decoding import guess_encoding, translate_polars_errors
 from epigram.inference.texts import TABLE_SUFFIXES
 
@@ -32,7 +33,7 @@ class Table:
     columns: list[str]
     rows: int
     encoding: str = "utf-8"
-    quote: str | None = '"'
+    quote: str | None = QUOTE
 
     def chunks(self) -> Iterator[pl.DataFrame]:
         """Yield the rows in order, about 8 MB of text or 50,000 rows at a time. Raises DataError for a damaged file."""
@@ -59,7 +60,7 @@ def table_format(path: Path) -> str:
 
 
 def open_table(path: Path) -> Table:
-    """Read the file once to find its columns, number of rows, encoding, and whether quotation marks are literal.
+    """Read the file to find its columns, number of rows, encoding, and whether quotation marks are literal.
 
     Raises InputMissingError, ParameterError for an unknown suffix and DataError for a file that cannot be read.
     """
@@ -71,12 +72,15 @@ def open_table(path: Path) -> Table:
             scan = pl.scan_parquet(path, glob=False)
             return Table(path, scan.collect_schema().names(), scan.select(pl.len()).collect().item())
     table = Table(path, [], 0, encoding=guess_encoding(path) or "utf-8")
-    if kind == ".tsv":
-        try:
-            return _scan(table)
-        except DataError:
-            return _scan(replace(table, quote=None))  # a text contains an unpaired quotation mark
-    return _scan(table)
+    if kind == ".jsonl":
+        return _scan(table)
+    options = {"reader": "csv", "separator": SEPARATORS[kind], "encoding": table.encoding}
+    return read_with_quote_fallback(
+        lambda chosen: _scan(replace(table, quote=chosen.get("quote", QUOTE))),
+        options,
+        path,
+        lambda table: any(map(has_quoted_values, table.chunks())),
+    )[1]
 
 
 def _scan(table: Table) -> Table:
@@ -85,7 +89,9 @@ def _scan(table: Table) -> Table:
         for chunk in table.chunks():
             columns, rows = chunk.columns, rows + chunk.height
     except DataError as error:
-        raise DataError(str(error).partition("\n")[0]) from None  # the further lines are advice about data/sources
+        first, *others = str(error).split("\n")
+        details = [line for line in others if "read." not in line]  # the others are advice about data/sources
+        raise DataError("\n".join([first, *details])) from None
     if repeated := [name for name in columns if name and f"{name}_duplicated_0" in columns]:
         raise DataError(f"{table.path} has two columns named {repeated[0]!r}; rename one")
     return replace(table, columns=columns, rows=rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -38,6 +39,97 @@ def test_quotation_marks_in_a_tsv_may_be_plain_characters(tmp_path: Path) -> Non
     assert read_file(tmp_path / "a.tsv", source())["text"].to_list() == ['"so fine', 'awful" he said']
     (tmp_path / "a.csv").write_text('said,mark\n5" long,5\nawful,1\n')
     assert read_file(tmp_path / "a.csv", source())["text"].to_list() == ['5" long', "awful"]
+
+
+def test_a_sentence_in_quotation_marks_over_two_rows_of_a_tsv_stays_two_rows(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text('said\tmark\n"I never thought I would like it.\t5\nBut I did."\t5\nmeh\t1\n')
+    frame = read_file(tmp_path / "a.tsv", source())
+    assert frame["text"].to_list() == ['"I never thought I would like it.', 'But I did."', "meh"]
+    (tmp_path / "b.tsv").write_text('said\tmark\n"one\ntwo"\t5\nmeh\t1\n')
+    assert read_file(tmp_path / "b.tsv", source())["text"].to_list() == ["one\ntwo", "meh"]
+
+
+def csv_source(**read: object) -> Source:
+    return source(read={"reader": "csv", "text": "said", "label": "mark", "names": {"1": "bad", "5": "good"}} | read)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "read"),
+    [
+        ("a.csv", '"Great film",5\n', {"quote": None}),
+        ("a.tsv", '"Great film"\t5\n', {"quote": None}),
+        ("a.tsv", '"Great film"\t5\n', {"quote": None, "separator": "\t"}),
+        ("a.csv", '"Great film"\t5\n', {"quote": None, "separator": "\t"}),
+        ("a.csv", '"Great film";5\n', {"quote": None, "separator": ";"}),
+    ],
+)
+def test_quotation_marks_are_plain_as_in_the_base(
+    name: str, content: str, read: dict[str, str | None], tmp_path: Path
+) -> None:
+    separator = content[-3]
+    (tmp_path / name).write_text(f"said{separator}mark\n{content}")
+    assert read_file(tmp_path / name, csv_source(**read))["text"].to_list() == ['"Great film"']
+    assert read_file(tmp_path / name, csv_source(separator=read.get("separator", ",")))["text"].to_list() == [
+        "Great film"
+    ]
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_a_csv_has_the_separator_of_the_base_or_commas(separator: str, tmp_path: Path) -> None:
+    base = csv_source(separator=separator, quote=None)
+    (tmp_path / "own.csv").write_text(f"said{separator}mark\nwell, fine{separator}5\n")
+    assert read_file(tmp_path / "own.csv", base)["text"].to_list() == ["well, fine"]
+    (tmp_path / "usual.csv").write_text('said,mark\n"well, fine",5\n"bad",1\n')
+    assert read_file(tmp_path / "usual.csv", base)["text"].to_list() == ["well, fine", "bad"]
+    (tmp_path / "a.tsv").write_text("said\tmark\nwell; fine\t5\n")
+    assert read_file(tmp_path / "a.tsv", base)["text"].to_list() == ["well; fine"]
+
+
+def test_texts_of_one_column_may_have_commas_if_the_base_has_another_separator(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("said\nwell, fine\n")
+    assert read_texts(tmp_path / "a.csv", csv_source(separator=";")) == ["well, fine"]
+    (tmp_path / "a.csv").write_text('said\n"well, fine"\n')
+    assert read_texts(tmp_path / "a.csv", csv_source(separator="\t", quote=None)) == ["well, fine"]
+
+
+def test_the_format_of_a_base_that_is_no_csv_does_not_apply(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text\nfine\n")
+    assert read_texts(tmp_path / "a.csv", source(read={"reader": "conll", "separator": "blank"})) == ["fine"]
+    (tmp_path / "a.jsonl").write_text('{"said": "fine", "mark": "5"}\n')
+    assert read_file(tmp_path / "a.jsonl", csv_source(quote=None))["label"].to_list() == ["good"]
+
+
+def test_texts_without_labels_are_read_as_those_with_labels(tmp_path: Path) -> None:
+    base = csv_source(replace={"<br>": " ", "tasty": "nice"})
+    (tmp_path / "labelled.csv").write_text("said,mark\nso<br>tasty<br>,5\n")
+    (tmp_path / "a.csv").write_text("said\nso<br>tasty<br>\n<br>\n")
+    (tmp_path / "b.txt").write_text("so<br>tasty<br>\n<br>\n")
+    assert read_file(tmp_path / "labelled.csv", base)["text"].to_list() == ["so nice"]
+    for name in ("a.csv", "b.txt"):
+        assert read_texts(tmp_path / name, base) == ["so nice"]
+    (tmp_path / "c.tsv").write_text('id\tsaid\n1\t"I never thought\n2\tBut I did."\n')
+    assert read_texts(tmp_path / "c.tsv", base) == ['"I never thought', 'But I did."']
+
+
+@pytest.mark.parametrize("encoding", ["gbk", "utf-16"])
+def test_the_encoding_of_a_file_of_texts_is_recognised(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("房间很小但是前台的姐姐真的太好了\n我们下次还会再来的\n".encode(encoding))
+    assert read_texts(tmp_path / "a.txt", source()) == ["房间很小但是前台的姐姐真的太好了", "我们下次还会再来的"]
+
+
+@pytest.mark.parametrize(
+    ("task", "label", "fault"), [("single", ["x"], "a row has several labels"), ("multi", "x", "are one string")]
+)
+def test_a_file_with_another_kind_of_label_is_named_with_all_others(
+    task: str, label: object, fault: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({"said": "fine", "mark": label}) + "\n")
+    (tmp_path / "b.csv").write_text("other,mark\nfine,5\n")
+    with pytest.raises(DataError) as error:
+        read_rows([tmp_path / "a.jsonl", tmp_path / "b.csv"], source(task=task), ValidateSettings())
+    first, second, *_ = str(error.value).splitlines()
+    assert first.startswith(f"{tmp_path}/a.jsonl does not fit the data set: ") and fault in first
+    assert second.startswith(f"{tmp_path}/b.csv has no column 'said'")
 
 
 def test_columns_of_a_base_that_is_no_table_are_text_and_label(tmp_path: Path) -> None:

@@ -111,6 +111,7 @@ def test_numbers_are_taken_for_label_names(tmp_path: Path) -> None:
         ({"files": [{"path": "x", "url": "sqlite:///x.db"}]}, "a database address needs a query"),
         ({"keep": ["row"]}, "reserved column names: row"),
         ({"keep": ["in_train", "spans"]}, "reserved column names: in_train, spans"),
+        ({"keep": ["fold", "batch"]}, "reserved column names: batch, fold"),
         (
             {"files": [{"path": "x", "local": "texts/x.csv"}]},
             r"files\.0\.local is 'texts/x\.csv'; put .* data/local/x",

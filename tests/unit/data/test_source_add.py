@@ -109,6 +109,17 @@ def test_stray_quotation_marks_in_a_csv() -> None:
             add_source(Path(f"{name}.csv"), name=name, text="text", label="label")
 
 
+def test_a_sentence_in_quotation_marks_over_two_rows_of_a_tsv_stays_two_rows() -> None:
+    Path("r.tsv").write_text('id\ttext\tlabel\n1\t"I never thought.\ta\n2\tBut I did."\tb\n3\tmeh\tb\n')
+    add_source(Path("r.tsv"), name="r", text="text", label="label")
+    assert (load_source("r").read["quote"], load_source("r").rows) == (None, {"all": 3})
+    assert read_back("r")["text"].to_list() == ['"I never thought.', 'But I did."', "meh"]
+    Path("q.tsv").write_text('text\tlabel\n"one\ntwo"\ta\nmeh\tb\n')
+    add_source(Path("q.tsv"), name="q", text="text", label="label")
+    assert "quote" not in load_source("q").read
+    assert read_back("q")["text"].to_list() == ["one\ntwo", "meh"]
+
+
 def test_a_file_of_the_users_own_is_not_overwritten() -> None:
     """The file belongs to no source and may be the only copy."""
     own = Path("data/local/reviews.csv")

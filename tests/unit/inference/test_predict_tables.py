@@ -226,6 +226,44 @@ def test_other_encodings_and_lone_quotation_marks_are_read(tmp_path: Path) -> No
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+def test_quotation_marks_of_a_table_may_be_plain_characters(kind: str, tmp_path: Path) -> None:
+    """A sentence in quotation marks over two rows of a tsv file would be read as one row."""
+    content = {
+        "csv": 'text,label\n5" long,1\nfine,2\n',
+        "tsv": 'id\ttext\n1\t"I never thought I would like it.\n2\tBut I did."\n3\tmeh\n',
+    }[kind]
+    wanted = {"csv": ['5" long', "fine"], "tsv": ['"I never thought I would like it.', 'But I did."', "meh"]}[kind]
+    (tmp_path / f"in.{kind}").write_text(content)
+    table = table_files.open_table(tmp_path / f"in.{kind}")
+    assert (table.rows, table.quote) == (len(wanted), None)
+    assert pl.concat(table.chunks())["text"].to_list() == wanted
+
+
+def test_a_quoted_text_of_a_tsv_keeps_its_line_break(tmp_path: Path) -> None:
+    (tmp_path / "in.tsv").write_text('id\ttext\n1\t"one\ntwo"\n2\tmeh\n')
+    table = table_files.open_table(tmp_path / "in.tsv")
+    assert (table.rows, pl.concat(table.chunks())["text"].to_list()) == (2, ["one\ntwo", "meh"])
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ('5" long,1', r"""cannot be read: .*\nquote a text .* and write the mark twice: "5"" long"$"""),
+        (
+            "never, closed,1",
+            r"line 3 has 3 values for 2 columns: 'never, closed,1'\nquote texts that contain the separator$",
+        ),
+    ],
+)
+def test_a_csv_that_quotes_some_texts_and_not_others_is_refused_with_advice(
+    row: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "in.csv").write_text(f'text,label\n"fine",2\n{row}\n')
+    with pytest.raises(DataError, match=rf"in\.csv {said}"):
+        table_files.open_table(tmp_path / "in.csv")
+
+
 def test_a_bar_is_shown_on_a_terminal_only(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

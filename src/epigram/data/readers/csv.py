@@ -18,6 +18,10 @@ from epigram.data.reading.decoding import open_text, to_utf8, translate_polars_e
 
 MAX_COLUMNS = 10_000  # each column needs memory, even in a short file
 
+DOUBLE_ADVICE = 'quote a text that contains a quotation mark, and write the mark twice: "5"" long"'
+QUOTED_ADVICE = "if quotation marks are plain characters in this file, set read.quote: null"
+PLAIN_ADVICE = "quotation marks are plain characters here (read.quote: null), so no text can contain the separator"
+
 
 @register("csv")
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +90,7 @@ def _parse_csv(chunk: bytes, options: Csv, columns: list[str], rows: int) -> pl.
 
 def _invalid_row_error(path: Path, source: Path | io.BytesIO, options: Csv, error: DataError) -> DataError:
     """Return an error that names the first invalid row, found by rereading because polars does not report it."""
+    advice = f"quote texts that contain the separator\n{QUOTED_ADVICE}" if options.quote is not None else PLAIN_ADVICE
     csv.field_size_limit(1 << 30)
     try:
         with open_text(source) as file:
@@ -98,12 +103,8 @@ def _invalid_row_error(path: Path, source: Path | io.BytesIO, options: Csv, erro
             width = len(options.header) if options.header is not None else len(next(rows))
             for row in rows:
                 if len(row) > width:
-                    text = options.separator.join(row)
-                    return DataError(
-                        f"{path} line {rows.line_num} has {len(row)} values for {width} columns: {text[:80]!r}\n"
-                        "quote texts that contain the separator; "
-                        "if quotation marks are plain characters in this file, set read.quote: null"
-                    )
+                    text, found = options.separator.join(row), f"{len(row)} values for {width} columns"
+                    return DataError(f"{path} line {rows.line_num} has {found}: {text[:80]!r}\n{advice}")
     except (csv.Error, StopIteration, ValueError):
         pass
-    return DataError(f"{error}\nif quotation marks are plain characters in this file, set read.quote: null")
+    return DataError(f"{error}\n{DOUBLE_ADVICE}\n{QUOTED_ADVICE}") if options.quote is not None else error

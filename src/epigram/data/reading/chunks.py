@@ -34,7 +34,7 @@ def read_chunks(source: Path | io.BytesIO, path: Path, quote: str | None = None)
                 rest = rest[end:]
             rest += block
             if len(rest) > MAX_ROW_SIZE + CHUNK_SIZE:
-                hint = " (unclosed quotation quote_byte?)" if quote_byte else ""
+                hint = " (unclosed quotation mark?)" if quote_byte else ""
                 raise LongRowError(
                     f"{path} has a row of more than {MAX_ROW_SIZE >> 20} MB{hint}; split or correct the row"
                 )

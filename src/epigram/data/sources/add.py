@@ -15,7 +15,7 @@ from epigram.core.config_types import check_name, parse_integer, shown
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import atomic_file, sha256, write_text
 from epigram.data.readers import KINDS
-from epigram.data.reading.csv_quoting import read_with_quote_fallback
+from epigram.data.reading.csv_quoting import has_quoted_values, read_with_quote_fallback
 from epigram.data.reading.decoding import guess_encoding
 from epigram.data.reading.splitting import SPLIT_BY_NAME
 from epigram.data.sources.replace import HEAD, known_checksums, with_own_keys
@@ -97,7 +97,7 @@ def _read_file(file: Path, columns: dict[str, Any]) -> tuple[dict[str, Any], pl.
     values = READER_BY_SUFFIX[file.suffix.lower()] | columns
     if values["reader"] != "parquet" and (encoding := guess_encoding(file)) not in {"", "utf-8"}:
         values["encoding"] = encoding
-    return read_with_quote_fallback(lambda options: _read_rows(file, options), values)
+    return read_with_quote_fallback(lambda options: _read_rows(file, options), values, file, has_quoted_values)
 
 
 def _read_rows(file: Path, values: dict[str, Any]) -> pl.DataFrame:

@@ -33,7 +33,8 @@ WEB_SCHEMES = ("https://", "http://")
 ADDRESS_PREFIXES = (*WEB_SCHEMES, "hf://", *DATABASE_PREFIXES)
 
 ROLES = ("text", "label", "labels", "split", "file", "line", "tokens", "token_labels")  # of a corpus as read
-RESERVED_COLUMNS = {*ROLES, "spans", "row", "in_train"}  # also temporary columns and those that validation adds
+# also temporary columns, and those that the validation and a growing data set add
+RESERVED_COLUMNS = {*ROLES, "spans", "row", "in_train", "fold", "batch"}
 WATCHED_FOLDERS = (Path("data/local"), Path("data/pocket"))  # folders in which the pipeline detects changed files
 MAX_PATH_BYTES = 200  # bytes of a file's path below data/raw
 GROWING_SUFFIX = "_live"  # of the name of the growing data set that a retraining creates
