@@ -91,7 +91,7 @@ def test_every_interface_answers_with_one_label(shop: Workshop) -> None:
     assert all("," not in label and label for label in wanted)
     plain, lists = shop.epigram("predict", folder, *DEV), shop.epigram("predict", folder, "--json", *DEV)
     assert [line.split("\t")[0] for line in plain.out.splitlines()] == wanted
-    assert [json.loads(line)["label"] for line in lists.out.splitlines()] == wanted
+    assert [json.loads(line)["labels"] for line in lists.out.splitlines()] == [[label] for label in wanted]
     table = shop.root / "texts.jsonl"
     table.write_text("".join(json.dumps({"text": text}) + "\n" for text in DEV))
     ended = shop.epigram("predict", folder, table, "--out", shop.root / "found.jsonl")

@@ -18,6 +18,7 @@ from epigram.inference.predictor import Predictor
 from epigram.models.predict import Predicted
 from epigram.models.serialization import load
 from epigram.text.encoded_dataset import View
+from epigram.text.validated_corpus import ValidatedCorpus
 from epigram.training.fitters.linear_svm import fit_scale
 from tests.support.bad_input import Workshop
 from tests.support.certain import (
@@ -217,20 +218,30 @@ def test_several_processes_are_refused(single: Workshop, monkeypatch: pytest.Mon
 
 
 def test_a_pretrained_view_has_an_encoder_for_each_fold(tmp_path: Path) -> None:
-    """Each fold's encoder has the vocabulary of that fold, and a training on it starts from its weights."""
+    """Each fold's encoder has the vocabulary of that fold, and a training on it starts from its weights.
+
+    Of the texts without labels, it has read neither those of test nor those of the fold that is held out.
+    """
     shop = Workshop(tmp_path)
     small = {"width": 16, "hidden": 16, "depth": 1, "heads": 2}
     system = {"view": "token", "recipe": "transformer", "encoder": {**small}, "train": {"epochs": 1}}
+    pretrain = {"epochs": 1, **small, "texts": "data/local/more.txt"}
     content = "".join(
         json.dumps(json.loads(line) | {"text": f"{json.loads(line)['text']} own{n}"}) + "\n"
         for n, line in enumerate(without_dev(one_label).splitlines())
     )
     prepared(shop, content, [LINEAR], folds=2)
-    shop.params(systems={"mine": system}, views={"token": {"tokenizer": "token", "pretrain": {"epochs": 1, **small}}})
+    shop.params(systems={"mine": system}, views={"token": {"tokenizer": "token", "pretrain": pretrain}})
     run(shop, ("encode", "token", "data/validated", "data/augmented", "data/pos", "data/encoded/token"))
+    corpus = ValidatedCorpus.read(shop.root / "data/validated")
+    first, second = (corpus.fold(number).frame("dev", "text")["text"].to_list() for number in range(2))
+    lines = [*first[:2], second[0], corpus.frame("test", "text")["text"][0], "a new text"]
+    (shop.root / pretrain["texts"]).write_text("\n".join(lines))
     run(shop, ("pretrain", "token", "data/encoded/token", "data/pretrained/token"))
     whole = shop.root / "data/pretrained/token"
     view = view_of(shop)
+    left_out = [read_json(whole / folder / "about.json")["left_out"] for folder in ("", "folds/0", "folds/1")]
+    assert left_out == [1, 3, 2]
     for folder, part in ((whole, view), (whole / "folds/0", view.fold(0)), (whole / "folds/1", view.fold(1))):
         assert read_json(folder / "about.json")["tokenizer"] == sha256(part.tokenizer_json)
     train(shop, "mine")

@@ -33,7 +33,7 @@ def main(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON object per text, with all probabilities.")
     ] = False,
-    text: Annotated[str, typer.Option(help="Text column of a table.")] = "text",
+    text: Annotated[str | None, typer.Option(help="Text column of a table, with --out. Default: text.")] = None,
     out: Annotated[Path | None, typer.Option(help="Output file for a table; its suffix is the format.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")] = False,
     min_confidence: Annotated[
@@ -52,13 +52,16 @@ def main(
     """
     if texts and file is not None:
         raise ParameterError(f"--file is {str(file)!r}, and texts are given as arguments: use one of the two")
+    if out is None and (text is not None or force):
+        option = "--force" if text is None else "--text"
+        raise ParameterError(f"{option} needs a table and --out: epigram predict MODEL in.csv --out out.csv")
     if require_signature is not None:
         signing.require_signature(model, require_signature)
     table = file if file is not None else Path(texts[0]) if texts and len(texts) == 1 else None
     if out is not None:
         if table is None or as_json:
             raise ParameterError("--out needs one table and no --json: epigram predict MODEL in.csv --out out.csv")
-        _predict_table(model, table, out, text, force, min_confidence)
+        _predict_table(model, table, out, "text" if text is None else text, force, min_confidence)
         return
     if table is not None and table.suffix.lower() in TABLE_SUFFIXES and table.is_file():
         raise ParameterError(f"{table} is a table: give its text column with --text and a file to write with --out")
@@ -88,8 +91,8 @@ def _predict_texts(model: Path, lines: Iterator[str], as_json: bool, min_confide
         counts.add(batch, answers, multi=multi)
         for text, answer in zip(batch, answers, strict=True):
             if as_json:
-                label = answer.label if answer.labels or multi else None
-                record = {"text": text, "label": label, "probabilities": answer.probabilities}
+                found = {"labels": answer.labels} if multi else {"label": answer.label if answer.labels else None}
+                record = {"text": text, **found, "probabilities": answer.probabilities}
                 words = {"words": [asdict(word) for word in answer.words]} if answer.words else {}
                 echo(json_text(record | words))
             else:

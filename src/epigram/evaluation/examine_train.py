@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from epigram.core.sampling import choose_rows
 from epigram.data.validation.folds import assign_folds
 from epigram.data.validation.row_index import TRAIN, LabelCodes
 from epigram.data.validation.text_matching import LOOSE, loose_text
@@ -26,7 +27,7 @@ COMPARED = 5  # times `examine.rows` texts are compared with each other
 MAX_CELLS = 1_000_000  # judged rows times labels
 CHARACTERS = 2_000  # of a text that are read
 MAX_PAIRS = 1_000  # that are reported
-SEED = 0
+SEED = 0  # of the folds
 
 
 def examine_train(corpus: ValidatedCorpus, settings: ExamineSettings) -> DataQuality:
@@ -40,7 +41,7 @@ def examine_train(corpus: ValidatedCorpus, settings: ExamineSettings) -> DataQua
     pairs, pair_count = _near_duplicates(different, corpus, settings.similarity)
     found: dict[str, Any] = {"rows": rows, "compared": different.height, "pairs": pairs, "pair_count": pair_count}
     most = min(settings.rows, max(MAX_CELLS // len(corpus.labels), 1))
-    judged = _learnable(train[_choose(train.height, most)])
+    judged = _learnable(train[choose_rows(train.height, most)])
     if judged["label"].n_unique() < 2:
         reason = f"No labels are judged: fewer than two labels have {FOLDS} different texts."
         return DataQuality(**found, reason=reason)
@@ -49,19 +50,9 @@ def examine_train(corpus: ValidatedCorpus, settings: ExamineSettings) -> DataQua
 
 def sample_train(corpus: ValidatedCorpus, most: int) -> pl.DataFrame:
     """Return at most `most` rows of train, drawn with a fixed seed, in order: row, text, label and LOOSE."""
-    chosen = np.zeros(corpus.count("train"), np.bool_)
-    chosen[_choose(len(chosen), most)] = True
-    parts, start = [], 0
-    for batch in corpus.batches("train", "row", "text", "label"):
-        parts.append(batch.filter(pl.Series(chosen[start : start + batch.height])))
-        start += batch.height
+    sampled = corpus.frame("train", "row", "text", "label", most=most)
     short = pl.col(LOOSE).str.slice(0, CHARACTERS)
-    return pl.concat(parts).with_columns(loose_text().alias(LOOSE)).with_columns(short)
-
-
-def _choose(count: int, most: int) -> Ints:
-    """Return the places of at most `most` of `count` rows, in order."""
-    return np.sort(np.random.default_rng(SEED).permutation(count)[:most])
+    return sampled.with_columns(loose_text().alias(LOOSE)).with_columns(short)
 
 
 def _near_duplicates(different: pl.DataFrame, corpus: ValidatedCorpus, similarity: float) -> tuple[list[Pair], int]:

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epigram.core.sampling import choose_rows
+
 LOG_TEMPERATURE = (-5.0, 5.0)  # bounds
-MAX_ROWS = 20_000  # evenly spaced; more do not change the temperature noticeably
+MAX_ROWS = 20_000  # of many, chosen at random; more do not change the temperature noticeably
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
@@ -47,9 +49,9 @@ def _log_sum_exp(logits: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]
     return np.asarray(np.log(np.exp(logits - top).sum(1)) + top[:, 0])
 
 
-def decisive_rows(rows: int) -> slice:
+def decisive_rows(rows: int) -> slice | NDArray[np.int64]:
     """Return the rows, of so many, that decide the temperature."""
-    return slice(None, None, -(-rows // MAX_ROWS) or 1)
+    return slice(None) if rows <= MAX_ROWS else choose_rows(rows, MAX_ROWS)
 
 
 def from_logits(logits: NDArray[np.floating[Any]], *, multi: bool) -> NDArray[np.floating[Any]]:

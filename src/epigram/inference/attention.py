@@ -6,13 +6,14 @@ for maps in epigram.attention_maps("runs/latest/model", ["a text"]):
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from epigram.core.errors import ParameterError
+from epigram.inference.base_predictor import list_texts
 from epigram.inference.predictor import Predictor, shift_spans
 from epigram.models.attention_maps import AttentionMaps, maps_of
 from epigram.models.classifier import Classifier
@@ -35,14 +36,14 @@ class TextAttention(AttentionMaps):
     token_labels: list[str]
 
 
-def attention_maps(folder: str | Path, texts: Sequence[str]) -> list[TextAttention]:
+def attention_maps(folder: str | Path, texts: Iterable[str]) -> list[TextAttention]:
     """Return what the model in `folder` attends to in each of the `texts`, computed in float32.
 
-    Raises ParameterError for an exported model and for a model without any of the maps. A folder that cannot be read
-    raises the errors of `epigram.load`.
+    Raises ParameterError for an exported model, for a model without any of the maps, and for texts that `predict` does
+    not accept. A folder that cannot be read raises the errors of `epigram.load`.
     """
-    predictor = Predictor(Path(folder), precision="fp32")
-    return [_map_text(predictor, text) for text in texts]
+    listed, predictor = list_texts(texts), Predictor(Path(folder), precision="fp32")
+    return [_map_text(predictor, text) for text in listed]
 
 
 def _map_text(predictor: Predictor, text: str) -> TextAttention:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,13 +56,29 @@ class BasePredictor(ABC):
         self.min_confidence = min_confidence
         self._check_min_confidence()
 
-    @abstractmethod
-    def probabilities(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the probabilities (N, C) of `texts`; columns are in the order of the labels."""
+    def probabilities(self, texts: Iterable[str]) -> NDArray[np.float32]:
+        """Return the probabilities (N, C) of `texts`; columns are in the order of the labels.
+
+        Raises ParameterError for a single string instead of several, and for a text that is not a string.
+        """
+        listed = list_texts(texts)
+        return self._probabilities(listed) if listed else np.zeros((0, len(self.labels)), dtype=np.float32)
+
+    def predict(self, texts: Iterable[str]) -> list[TextPrediction]:
+        """Return one prediction per text; word positions refer to the text as given.
+
+        Raises ParameterError as `probabilities` does.
+        """
+        listed = list_texts(texts)
+        return self._predict(listed) if listed else []
 
     @abstractmethod
-    def predict(self, texts: Sequence[str]) -> list[TextPrediction]:
-        """Return one prediction per text; word positions refer to the text as given."""
+    def _probabilities(self, texts: list[str]) -> NDArray[np.float32]:
+        """Return the probabilities (N, C) of one or more texts."""
+
+    @abstractmethod
+    def _predict(self, texts: list[str]) -> list[TextPrediction]:
+        """Return the predictions for one or more texts."""
 
     def _prediction(self, row: NDArray[np.float32], words: list[Word], truncated: bool) -> TextPrediction:
         """Return the prediction for a text with the probabilities `row` (C,)."""
@@ -83,3 +99,23 @@ class BasePredictor(ABC):
                 f"{self.folder} gives a text any number of labels, each with its own threshold; remove the "
                 "minimum confidence"
             )
+
+
+def list_texts(texts: object) -> list[str]:
+    """Return the strings of an iterable as a list.
+
+    Raises ParameterError for a single string, for what is no iterable, for a mapping or a table, whose iteration gives
+    names instead of texts, and for a text that is not a string.
+    """
+    kind = type(texts).__name__
+    if isinstance(texts, str | bytes):
+        raise ParameterError(f"expected a list of texts, found a single {kind}; pass a list: [text]")
+    if not isinstance(texts, Iterable) or isinstance(texts, Mapping) or hasattr(texts, "columns"):
+        raise ParameterError(f"expected a list of texts, found {kind}; pass a list, or one column of a table")
+    listed = list(texts)
+    for position, text in enumerate(listed):
+        if not isinstance(text, str):
+            raise ParameterError(
+                f"texts[{position}] has the type {type(text).__name__}; expected str: replace it, or leave it out"
+            )
+    return listed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -44,16 +43,10 @@ class EnsemblePredictor(BasePredictor):
         self.room = min(member.room for member in self.members)
         self.encoder = self.members[int(self.blend.weights.argmax())].encoder
 
-    def probabilities(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the probabilities (N, C) of `texts`; columns are in the order of the ensemble's labels."""
-        if not texts:
-            return np.zeros((0, len(self.labels)), dtype=np.float32)
+    def _probabilities(self, texts: list[str]) -> NDArray[np.float32]:
         return self._blend([member.run(texts)[0].probabilities for member in self.members])
 
-    def predict(self, texts: Sequence[str]) -> list[TextPrediction]:
-        """Return one prediction per text; word positions refer to the text as given."""
-        if not texts:
-            return []
+    def _predict(self, texts: list[str]) -> list[TextPrediction]:
         answers = [member.run_with_positions(texts) for member in self.members]
         truncated = np.any([each for *_, each in answers], axis=0).tolist()
         rows = self._blend([predicted.probabilities for predicted, *_ in answers])

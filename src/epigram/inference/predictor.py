@@ -62,16 +62,10 @@ class Predictor(BasePredictor):
         """Return `texts` in the model's input format."""
         return self._encode([strip(text) for text in texts])[0]
 
-    def probabilities(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the probabilities (N, C) of `texts`; columns are in the order of the model's labels."""
-        if not texts:
-            return np.zeros((0, len(self.saved.labels)), dtype=np.float32)
+    def _probabilities(self, texts: list[str]) -> NDArray[np.float32]:
         return self.run(texts)[0].probabilities
 
-    def predict(self, texts: Sequence[str]) -> list[TextPrediction]:
-        """Return one prediction per text; word positions refer to the text as given."""
-        if not texts:
-            return []
+    def _predict(self, texts: list[str]) -> list[TextPrediction]:
         predicted, tokens, truncated = self.run_with_positions(texts)
         words: list[list[Word]] = [[] for _ in texts]
         if tokens is not None:

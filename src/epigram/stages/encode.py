@@ -5,6 +5,7 @@ python -m epigram.stages.encode VIEW VALIDATED AUGMENTED POS OUT
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 from epigram.core.display import echo
@@ -23,6 +24,7 @@ def run(
 ) -> None:
     """Encode the corpus, and each fold with its own vocabulary, for one view and write `out` atomically."""
     from epigram.text.encoded_dataset import fold_folder
+    from epigram.text.held_out_texts import write_keys
     from epigram.text.local_files import local_file
     from epigram.text.pos_table import load
     from epigram.text.pretrained_tokenizers import read_checkpoint
@@ -39,12 +41,14 @@ def run(
     table, prompt = load(pos), read_prompt(augmented) if view.prompt else None
     checkpoint = None if view.checkpoint is None else read_checkpoint(view.checkpoint)  # the same one for all folds
 
-    def write(corpus: ValidatedCorpus, folder: Path, texts: StudentTexts | None = None) -> ViewSummary:
-        counted = corpus if texts is None else WithTexts.of(corpus, texts)
+    def write(part: ValidatedCorpus, folder: Path, texts: StudentTexts | None = None) -> ViewSummary:
+        counted = part if texts is None else WithTexts.of(part, texts)
         tokenizer = build_view_tokenizer(view, settings, counted, prompt, checkpoint)
-        entries = shared or entries_of(tokenizer, table, corpus.language)
+        entries = shared or entries_of(tokenizer, table, part.language)
         vectors = None if file is None else read_vectors(file, entries.vocabulary)
-        return write_view(folder, name, view, corpus, tokenizer, entries, vectors, texts)
+        if view.pretrain is not None and view.pretrain.texts is not None:
+            write_keys(folder, chain(part.texts("dev"), corpus.texts("test")))
+        return write_view(folder, name, view, part, tokenizer, entries, vectors, texts)
 
     corpus, shared = ValidatedCorpus.read(validated), None
     if checkpoint is not None:  # the folds have the same vocabulary, which may be large

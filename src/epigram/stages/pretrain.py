@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from epigram.core.display import echo
 from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder, sha256, write_json
 from epigram.core.settings import Params
@@ -60,7 +61,7 @@ def _pretrain(
     printer, checkpoints = Printer(label), Checkpoints(state)
     scratch = folder / "texts"
     scratch.mkdir(parents=True)
-    write_texts(scratch, view, further)
+    left_out = write_texts(scratch, view, further)
     train, held = (Texts.load(scratch, part) for part in ("train", "held"))
     done = pretrain_encoder(view, settings, train, held, printer, checkpoints)
     shutil.rmtree(scratch)
@@ -71,11 +72,14 @@ def _pretrain(
         "texts": len(train),
         "tokens": len(train.ids),
         "held_out": len(held),
+        "left_out": left_out,  # further texts that dev or test has too
     }
     warm_start.write(folder, done.encoder, view.tokenizer_json, about)
     perplexity = f"perplexity {done.before.perplexity:,.0f} to {done.after.perplexity:,.1f}"
     accuracy = f"accuracy on masked tokens {100 * done.after.accuracy:.1f}%"
     printer.close(f"{label}: {perplexity}, {accuracy}; {len(train):,} texts, {len(train.ids):,} tokens")
+    if further is not None:
+        echo(f"{label}: {left_out:,} texts of {further.name} are left out: they are also in dev or test", flush=True)
     return checkpoints
 
 

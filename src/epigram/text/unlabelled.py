@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -14,6 +14,7 @@ from epigram.core.npy_files import NpyWriter, RaggedWriter
 from epigram.core.ragged import Ragged
 from epigram.text.encoded_dataset import View
 from epigram.text.encoding import TextEncoder
+from epigram.text.held_out_texts import read_keys, text_key
 from epigram.text.tokenizers import load, vocabulary_of
 from epigram.text.word_starts import WordStarts
 
@@ -44,18 +45,34 @@ def read_lines(path: Path) -> Iterator[str]:
         raise DataError(f"{path} contains no text; expected one text per line")
 
 
-def write_texts(folder: Path, view: View, further: Path | None) -> None:
+class FurtherTexts:
+    """Texts of a file, one per line, without those whose keys are in `held_out`, which `left_out` counts."""
+
+    def __init__(self, file: Path, held_out: Container[int]) -> None:
+        self.file, self.held_out, self.left_out = file, held_out, 0
+
+    def __iter__(self) -> Iterator[str]:
+        for text in read_lines(self.file):
+            if text_key(text) in self.held_out:
+                self.left_out += 1
+            else:
+                yield text
+
+
+def write_texts(folder: Path, view: View, further: Path | None) -> int:
     """Write the training texts of `view` and the texts of the file `further` into `folder`, batch by batch.
 
+    Texts of the file that dev or test has too are left out; return how many. In a fold, dev is the held-out fold.
     Each of the parts `train` and `held` (one text in HELD_OUT_INTERVAL) has the arrays `ids` (T,), `starts` (T,), true
     where a word begins, and `offsets` (N + 1,).
     """
     tokenizer = load(view.tokenizer_json)
     words = WordStarts(vocabulary_of(tokenizer), language=view.language, pieces=view.tokenizer == "wordpiece")
+    texts = None if further is None else FurtherTexts(further, read_keys(view.folder))
     count = 0
     with ExitStack() as stack:
         files = {part: _open_files(stack, folder, part) for part in PARTS}
-        for ids in _batches(view, TextEncoder(tokenizer), further):
+        for ids in _batches(view, TextEncoder(tokenizer), () if texts is None else texts):
             starts = ids.with_values(words.find(ids))
             held = (count + np.arange(len(ids))) % HELD_OUT_INTERVAL == 0
             for part, rows in zip(PARTS, (~held, held), strict=True):
@@ -63,6 +80,7 @@ def write_texts(folder: Path, view: View, further: Path | None) -> None:
                 tokens.append(ids[rows])
                 flags.append(starts[rows].values)
             count += len(ids)
+    return 0 if texts is None else texts.left_out
 
 
 def _open_files(stack: ExitStack, folder: Path, part: str) -> tuple[RaggedWriter, NpyWriter]:
@@ -74,11 +92,11 @@ def _open_files(stack: ExitStack, folder: Path, part: str) -> tuple[RaggedWriter
     return RaggedWriter(ids, offsets), starts
 
 
-def _batches(view: View, encoder: TextEncoder, further: Path | None) -> Iterator[Ragged[np.int32]]:
+def _batches(view: View, encoder: TextEncoder, further: Iterable[str]) -> Iterator[Ragged[np.int32]]:
     """Yield the token ids of some texts at a time."""
     train = view.split("train").ids
     for first in range(0, len(train), BATCH):
         yield train[first : first + BATCH]
-    lines = iter(()) if further is None else read_lines(further)
+    lines = iter(further)
     while texts := list(islice(lines, BATCH)):
         yield encoder.encode(texts, NO_LIMIT).ids

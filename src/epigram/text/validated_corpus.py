@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from epigram.core.config_types import has_type
 from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import read_json, write_json
+from epigram.core.sampling import choose_rows
 from epigram.text.tagsets import Language, as_language
 
 CORPUS = "corpus.json"
@@ -86,9 +87,16 @@ class ValidatedCorpus:
             yield self._collect(rows.slice(start, size), split)
 
     def frame(self, split: str, *columns: str, most: int | None = None) -> pl.DataFrame:
-        """Return `columns` of a split, of all rows or of at most `most` evenly spaced ones."""
-        step = 1 if most is None else max(1, -(-self.count(split) // most))
-        return self._collect(self._scan(split).select(columns).gather_every(step), split)
+        """Return `columns` of a split, of all rows or of at most `most` random ones, always the same, in order."""
+        if most is None or (count := self.count(split)) <= most:
+            return self._collect(self._scan(split).select(columns), split)
+        chosen = np.zeros(count, np.bool_)
+        chosen[choose_rows(count, most)] = True
+        parts, start = [], 0
+        for batch in self.batches(split, *columns):
+            parts.append(batch.filter(pl.Series(chosen[start : start + batch.height])))
+            start += batch.height
+        return pl.concat(parts)
 
     def frame_of(self, split: str, rows: NDArray[np.integer[Any]], *columns: str) -> pl.DataFrame:
         """Return `columns` of the rows of a split with the numbers `rows`, in their order."""

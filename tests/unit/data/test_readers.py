@@ -6,11 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.data.reading.corpus import read_corpus
+from epigram.data.validation.cross_row_rules import find_conflicts, find_duplicates
+from epigram.data.validation.row_batches import Rows
+from epigram.data.validation.row_scan import scan_rows
 from tests.support.sources import CSV, corpus, source
 
 
@@ -56,6 +60,18 @@ def test_labels_of_a_text(tmp_path: Path) -> None:
         corpus(tmp_path, CSV, {"reader": "csv"}, task="multi")
     with pytest.raises(ParameterError, match="set task: multi"):
         corpus(tmp_path, CSV, {"reader": "csv", "label_separator": "|"})
+
+
+def test_a_label_that_a_text_has_twice_counts_once(tmp_path: Path) -> None:
+    """Also if two labels in the file have one name: both rows have the label s."""
+    read = {"reader": "csv", "label_separator": "|", "names": {"sport": "s", "sports": "s"}}
+    content = "text,label\nthe goal,sport|sports\nthe goal,sport\nmarkets,news|s|news\nplain,\n"
+    frame = corpus(tmp_path, content, read, task="multi")
+    assert frame["labels"].to_list() == [["s"], ["s"], ["news", "s"], []]
+    scan = scan_rows(Rows(frame.head(2).lazy()), "multi", [])
+    assert find_duplicates(scan.index.repeated)["row"].to_list() == [1]
+    assert find_conflicts(scan.index.repeated).is_empty()
+    assert scan.index.labels.counts(np.ones(2, np.bool_)) == {"s": 2}
 
 
 def test_only_named_labels(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from epigram.data.reading.corpus import read_corpus
 from epigram.data.sources.add import add_source
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
-from epigram.data.sources.source import load_source
+from epigram.data.sources.source import Source, load_source
+from epigram.data.validation.row_batches import Rows
+from epigram.data.validation.row_scan import scan_rows
 
 REVIEWS = "review,stars,part\ngood,5,train\nbad,10,valid\nso so,1,test\n"
 
@@ -171,6 +174,43 @@ def test_what_the_user_has_added_to_the_description_stays() -> None:
     assert (source.folds, source.keep, source.rows) == (3, ["part"], {"all": 4})
     add_source(Path("r.csv"), name="r", text="review", label="stars", replace=True, language="en")
     assert load_source("r").language == "en"
+
+
+def replaced(read: str, rest: str, content: str = REVIEWS) -> Source:
+    """Add REVIEWS, add the lines `read` and `rest` to its description in place of its labels, and add `content`."""
+    Path("r.csv").write_text(REVIEWS)
+    description = add_source(Path("r.csv"), name="r", text="review", label="stars")
+    written = re.sub(r"labels:\n(- .*\n)+", "", description.read_text())
+    description.write_text(written.replace("  text: review\n", f"  text: review\n{read}") + rest)
+    Path("r.csv").write_text(content)
+    add_source(Path("r.csv"), name="r", text="review", label="stars", replace=True)
+    return load_source("r")
+
+
+def invalid_rows(source: Source) -> int:
+    """Return how many rows violate a rule, read as the stage `validate` reads them."""
+    frame = read_back(source.name)
+    return scan_rows(Rows(frame.lazy()), source.task, source.labels).violations.height
+
+
+def test_labels_of_a_replaced_file_have_the_names_that_the_user_gave_them() -> None:
+    source = replaced("  names: {1: bad, '5': good, '10': good}\n", "labels: [good, bad]\n", REVIEWS + "late,7,test\n")
+    assert (source.labels, source.rows) == (["good", "bad", "7"], {"all": 4})
+    assert read_back("r")["label"].to_list() == ["good", "good", "bad", "7"]
+    assert invalid_rows(source) == 0
+
+
+def test_rows_that_the_user_leaves_out_are_not_expected_of_a_replaced_file() -> None:
+    source = replaced("  names: {1: bad, 5: good}\n  named_only: true\n", "labels: [bad, good]\n")
+    assert (source.labels, source.rows) == (["bad", "good"], {})
+    assert read_back("r").select("text", "label").rows() == [("good", "good"), ("so so", "bad")]
+    assert invalid_rows(source) == 0
+
+
+def test_repeats_that_the_user_leaves_out_are_not_expected_of_a_replaced_file() -> None:
+    source = replaced("", "labels: ['5', '1', '10']\ndistinct: exact\n", REVIEWS + "good,5,train\n")
+    assert (source.labels, source.rows) == (["5", "1", "10"], {})
+    assert read_back("r")["text"].to_list() == ["good", "bad", "so so"]
 
 
 def test_a_description_of_the_users_own_is_not_replaced() -> None:

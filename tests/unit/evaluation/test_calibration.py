@@ -103,6 +103,13 @@ def test_two_labels_that_are_always_right_have_the_same_target_each():
     assert expit(2.0 / multi_temperature(logits, gold)) == pytest.approx(11 / 12, abs=1e-4)
 
 
+def test_many_rows_whose_mistakes_are_evenly_spaced_give_the_temperature_of_all():
+    """Three of four rows are right, all of those with an even number: the probability is 3/4, so T is 2 / ln 3."""
+    right = np.arange(20_004) % 4 != 1
+    logits, gold = np.tile([2.0, 0.0], (len(right), 1)), np.stack([right, ~right], axis=1)
+    assert single_temperature(logits, gold) == pytest.approx(2 / np.log(3), rel=2e-3)
+
+
 def test_a_development_set_of_confident_mistakes_raises_the_temperature_to_its_bound():
     logits, gold = np.tile([2.0, 0.0], (50, 1)), np.tile([False, True], (50, 1))
     assert single_temperature(logits, gold) == pytest.approx(np.exp(5.0), rel=1e-3)

@@ -171,6 +171,8 @@ def test_words_with_labels_are_records(tmp_path: Path) -> None:
         ),
         ({"text": ["a"]}, [], "in.csv is a table: give its text column with --text"),
         ({"text": ["a"]}, ["--json", "--out", "out.csv"], "--out needs one table and no --json"),
+        ({"text": ["a"]}, ["--text", "text"], "--text needs a table and --out: epigram predict MODEL in.csv"),
+        ({"text": ["a"]}, ["--force"], "--force needs a table and --out: epigram predict MODEL in.csv"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_written(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from epigram.cli import app as cli
-from epigram.core.errors import DataError
+from epigram.core.errors import DataError, ParameterError
 from epigram.inference import texts
 from epigram.inference.predictor import Predictor
 from tests.support.linear_models import LABELS, SEVERAL, svm
@@ -83,3 +83,14 @@ def test_a_line_without_end_is_refused_before_it_is_read_whole(monkeypatch: pyte
     with pytest.raises(DataError, match="x line 2 is longer than 0 MB; write one text per line"):
         list(texts.read_lines(file, "x line"))
     assert file.tell() == 17
+
+
+@pytest.mark.parametrize("option", [["--text", "text"], ["--force"]])
+def test_an_option_for_tables_without_a_table_to_write_is_refused(
+    option: list[str], model: Path, run: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run("predict", model, "soup", *option)
+    said = capsys.readouterr()
+    assert (ended.value.code, said.out) == (ParameterError.code, "")
+    assert f"{option[0]} needs a table and --out" in said.err

@@ -41,16 +41,29 @@ def test_a_missing_or_wrong_entry_is_named(corpus: ValidatedCorpus, key: str) ->
             ValidatedCorpus.read(corpus.folder)
 
 
-def test_a_frame_has_all_rows_or_evenly_spaced_ones(corpus: ValidatedCorpus) -> None:
+def test_a_frame_has_all_rows_or_random_ones_in_order(corpus: ValidatedCorpus) -> None:
     assert corpus.frame("train", "text")["text"].to_list() == list("tuvwxyz")
     assert corpus.frame("train", "row", most=7)["row"].to_list() == [0, 1, 2, 3, 4, 5, 6]
-    assert corpus.frame("train", "row", most=6)["row"].to_list() == [0, 2, 4, 6]
-    assert corpus.frame("train", "row", most=2)["row"].to_list() == [0, 4]
+    for most in (2, 6):
+        rows = corpus.frame("train", "row", most=most)["row"].to_list()
+        assert len(rows) == most and rows == sorted(set(rows))
+        assert corpus.frame("train", "row", most=most)["row"].to_list() == rows
     with pytest.raises(InputMissingError, match=r"dev\.parquet is missing: run dvc repro validate"):
         corpus.frame("dev", "text")
     (corpus.folder / "test.parquet").write_bytes(b"PAR1")
     with pytest.raises(DataError, match=r"test\.parquet cannot be read"):
         corpus.frame("test", "text")
+
+
+def test_a_sample_of_alternating_labels_has_both_in_their_shares(corpus: ValidatedCorpus) -> None:
+    """Every fourth row would have one label only. The rows are read in two batches."""
+    frame = pl.DataFrame({"row": range(60_002), "label": ["pos", "neg"] * 30_001})
+    frame.write_parquet(corpus.folder / "dev.parquet")
+    found = corpus.frame("dev", "row", "label", most=20_000)
+    assert (found["label"] == frame["label"][found["row"]]).all()
+    assert found["row"].is_sorted() and found["row"].n_unique() == 20_000
+    assert (found["label"] == "pos").mean() == pytest.approx(0.5, abs=0.02)
+    assert (found["row"] >= 50_000).mean() == pytest.approx(1 / 6, abs=0.02)
 
 
 def test_labels_are_numbers_or_indicators_in_the_order_of_the_corpus(corpus: ValidatedCorpus) -> None:

@@ -37,7 +37,7 @@ def encoded_view(tmp_path_factory: pytest.TempPathFactory) -> Callable[[ViewSett
     augment.run(AugmentSettings(), folder / "validated", folder / "augmented")
 
     def run(view: ViewSettings) -> Path:
-        out = folder / f"{view.tokenizer}-{view.prompt}"
+        out = folder / f"{view.tokenizer}-{view.prompt}-{view.pretrain is not None}"
         if not out.exists():
             places = (folder / "validated", folder / "augmented", folder / "pos", out)
             encode.run("v", view, EncodeSettings(), *places)

@@ -13,6 +13,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError
+from epigram.core.files import read_json
 from epigram.nn.pretrained.warm_start import find_pretrained
 from epigram.runner.workspace.settings import load
 from epigram.stages import pretrain
@@ -26,9 +27,12 @@ from epigram.text.settings import (
 from epigram.text.tokenizers import vocabulary_of
 from epigram.text.unlabelled import write_texts
 from epigram.training.shards import Texts
-from tests.support.pretraining import SMALL, params
+from tests.support.pretraining import CORPUS, SMALL, params
 
 pytestmark = pytest.mark.usefixtures("own_folder")
+
+MORE = "data/local/more.txt"
+WITH_TEXTS = ViewSettings(pretrain=PretrainSettings(texts=MORE))
 
 
 def test_off_says_so_and_imports_nothing_that_learns(tmp_path: Path) -> None:
@@ -56,7 +60,7 @@ def test_on_is_one_line(
 def further(root: Path, content: bytes) -> str:
     (root / "data/local").mkdir(parents=True)
     (root / "data/local/more.txt").write_bytes(content)
-    return "data/local/more.txt"
+    return MORE
 
 
 def test_further_texts_are_read_too(
@@ -64,14 +68,39 @@ def test_further_texts_are_read_too(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     lines = "\ufeffsalt and salt\r\n\n  \n" + "rain and sun " * 1_000 + "\nunheardof"
-    path, view = further(tmp_path, lines.encode()), View.load(encoded_view(ViewSettings()))
-    write_texts(tmp_path, view, Path(path))
+    path, view = further(tmp_path, lines.encode()), View.load(encoded_view(WITH_TEXTS))
+    assert write_texts(tmp_path, view, Path(path)) == 0
     kept, held = Texts.load(tmp_path, "train"), Texts.load(tmp_path, "held")
     assert len(kept) + len(held) == 403
     vocabulary = vocabulary_of(Tokenizer.from_file(str(view.tokenizer_json)))
     last = [vocabulary[i] for i in kept.ids[-2:].values]
     assert last == ["rain", "and", "sun"] * 1_000 + ["[UNK]"]  # all tokens of a long text
     assert "zebra" not in vocabulary  # occurs only in test, which the vocabulary does not use
+
+
+def test_texts_of_dev_and_test_are_left_out_and_counted(
+    encoded_view: Callable[[ViewSettings], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    held_out = [CORPUS["dev"][0][0], f"  {CORPUS['dev'][1][0]}\u3000", "salt", "zebra and zebra", "salt"]
+    path = further(tmp_path, "\n".join([*held_out, "salt and salt", "", "zebra and", "Zebra and zebra"]).encode())
+    settings = PretrainSettings(**SMALL, texts=path, epochs=1)
+    pretrain.run("v", settings, encoded_view(WITH_TEXTS), tmp_path / "out")
+    about = read_json(tmp_path / "out/about.json")
+    assert (about["left_out"], about["texts"] + about["held_out"]) == (5, 403)
+    assert "v pretrain: 5 texts of more.txt are left out: they are also in dev or test" in capsys.readouterr().out
+
+
+def test_a_view_that_was_encoded_without_further_texts_does_not_read_them(
+    encoded_view: Callable[[ViewSettings], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path, view = further(tmp_path, b"salt and salt\n"), View.load(encoded_view(ViewSettings()))
+    with pytest.raises(InputMissingError, match=r"held_out\.npy is missing: run the stage that writes it"):
+        write_texts(tmp_path, view, Path(path))
 
 
 @pytest.mark.parametrize(
@@ -96,10 +125,9 @@ def test_texts_that_cannot_be_read(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path = further(tmp_path, content)
+    settings = PretrainSettings(**SMALL, texts=texts or path)
     with pytest.raises(kind, match=said):
-        pretrain.run(
-            "v", PretrainSettings(**SMALL, texts=texts or path), encoded_view(ViewSettings()), tmp_path / "new/out"
-        )
+        pretrain.run("v", settings, encoded_view(WITH_TEXTS), tmp_path / "new/out")
     with contextlib.suppress(FileNotFoundError):
         assert list((tmp_path / "new").iterdir()) == []
 

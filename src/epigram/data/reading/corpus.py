@@ -146,12 +146,14 @@ def _apply_single_labels(frame: pl.DataFrame, options: ReaderOptions, where: str
 
 
 def _apply_multi_labels(frame: pl.DataFrame, options: ReaderOptions, where: str) -> pl.DataFrame:
+    """Replace the labels of each row by their names; a label that is then there twice counts once."""
     if frame.schema["label"] == pl.String:
         raise ParameterError(f"{where}: the labels of a row are one string; set label_separator")
     label = pl.element().str.strip_chars()
     if options.named_only:
         label = label.filter(label.is_in(list(options.names)))
-    frame = frame.with_columns(pl.col("label").list.eval(label.replace(options.names)))
+    named = pl.col("label").list.eval(label.replace(options.names))
+    frame = frame.with_columns(named.list.unique(maintain_order=True))
     return frame.filter(pl.col("label").list.len() > 0) if options.named_only else frame
 
 

@@ -41,13 +41,23 @@ def known_checksums(description: Path, *, replace: bool) -> set[str]:
 def with_own_keys(values: dict[str, Any], description: Path, *, keep_language: bool) -> dict[str, Any]:
     """Return `values` with the keys of a `description` that the added file does not determine.
 
-    Labels that are still there keep their order, which is that of a model's outputs.
+    Labels that are still there keep their order, which is that of a model's outputs. If the kept keys leave out rows,
+    the number of rows in the file says nothing about those that are read, so `rows` is empty.
     """
     old: Any = read_yaml(description)
     own = {key: value for key, value in old.items() if key not in OF_FILE}
     if not keep_language:
         own["language"] = values["language"]
     read = {key: value for key, value in old["read"].items() if key not in OF_READ}
-    kept = [label for label in map(str, old["labels"]) if label in values["labels"]]
-    labels = kept + [label for label in values["labels"] if label not in kept]
-    return {**values, **own, "read": {**values["read"], **read}, "labels": labels}
+    found = _name_labels(values["labels"], read)
+    kept = [label for label in map(str, old.get("labels") or []) if label in found]
+    labels = kept + [label for label in found if label not in kept]
+    rows = {} if own.get("distinct") or read.get("named_only") else values["rows"]
+    return {**values, **own, "read": {**values["read"], **read}, "labels": labels, "rows": rows}
+
+
+def _name_labels(found: list[str], read: dict[str, Any]) -> list[str]:
+    """Return the labels that a reader with the options `read` makes of those found in the file."""
+    names = {str(label): str(name) for label, name in (read.get("names") or {}).items()}
+    known = [label for label in found if label in names or not read.get("named_only")]
+    return list(dict.fromkeys(names.get(label, label) for label in known))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epigram.core.sampling import choose_rows
 from epigram.text.encoded_dataset import Split, View, fold_folder
 
 
@@ -29,7 +30,7 @@ class SampledView(View):
         most = {"train": self.rows, "dev": self.held_out}.get(name, len(part))
         if most >= len(part):
             return part
-        return take(part, np.sort(np.random.default_rng(0).permutation(len(part))[:most]))
+        return take(part, choose_rows(len(part), most))
 
     def fold(self, number: int) -> SampledView:
         """Return the view of one fold, with as many rows."""
