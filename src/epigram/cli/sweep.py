@@ -36,7 +36,7 @@ def main(
     """Run the pipeline for every combination of settings, and print the runs sorted by dev score.
 
     Each combination is a separate run in its own workspace. A run starts one stage at a time, with one processor.
-    Only a Transformer that starts from a checkpoint trains with all of them: use --max-parallel 1 for such systems.
+    Only an encoder that starts from a checkpoint trains with all of them: use --max-parallel 1 for such systems.
 
     Example: epigram sweep --systems textcnn --over dataset=mr,ced --over seeds=[0],[1]
     """

@@ -13,12 +13,14 @@ from epigram.training.config import TrainingConfig
 def resolve_threads(config: TrainingConfig, recipe: Recipe, checkpoint: str | None) -> TrainingConfig:
     """Return `config`, whose number of processes is resolved, with `threads: auto` resolved to a number.
 
-    A pretrained encoder that starts from a `checkpoint` gets all cores. Every other system gets one core, because
-    small models lose more time by waiting for threads than they gain from them.
+    A pretrained encoder that starts from a `checkpoint` gets all cores, a Universal Sentence Encoder only if it is
+    trained. Every other system gets one core, because small models lose more time by waiting for threads than they gain
+    from them.
     """
     if config.threads != "auto":
         return config
-    large = recipe.encoder.get("kind") == "pretrained" and checkpoint is not None
+    kind = recipe.encoder.get("kind")
+    large = checkpoint is not None and (kind == "pretrained" or (kind == "sentence_encoder" and recipe.by_gradient))
     return replace(config, threads=available_cores(int(config.processes)) if large else 1)
 
 

