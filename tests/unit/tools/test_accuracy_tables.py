@@ -49,7 +49,7 @@ def tables(page: str) -> list[dict[str, dict[str, str]]]:
 
 
 def test_a_page_without_cells_says_so(tmp_path: Path) -> None:
-    page = accuracy_page.rendered(tmp_path)
+    page = accuracy_page.rendered(tmp_path, tmp_path / "resamples")
     assert "0 of 1,372 cells are filled; the tool failed in 0 of them." in page
     assert "Test rows were scored 0 times, at most 0 times in one cell." in page
     assert page.endswith("No cell is filled yet.\n")
@@ -61,14 +61,14 @@ def test_the_page_says_which_tools_were_measured_on_which_machine(tmp_path: Path
     fill(tmp_path, BASE, 50.0, machine="fast")
     fill(tmp_path, "setfit", 50.0, machine="slow")
     fill(tmp_path, BASE, 50.0, name="ced", machine="slow")
-    page = accuracy_page.rendered(tmp_path)
+    page = accuracy_page.rendered(tmp_path, tmp_path / "resamples")
     assert f"Measured on fast: `{BASE}`.\nMeasured on slow: `setfit`, `{BASE}`.\n" in page
 
 
 def test_accuracies_are_means_over_samples(tmp_path: Path) -> None:
     for sample, right in enumerate((50.0, 55.0)):
         fill(tmp_path, BASE, right, sample=sample)
-    page = accuracy_page.rendered(tmp_path)
+    page = accuracy_page.rendered(tmp_path, tmp_path / "resamples")
     assert "2 of 1,372 cells are filled" in page
     assert "Test rows were scored 2 times, at most 1 times in one cell." in page
     accuracies, costs = tables(page)
@@ -79,7 +79,7 @@ def test_accuracies_are_means_over_samples(tmp_path: Path) -> None:
 def test_differences_are_paired_and_named(tmp_path: Path) -> None:
     for tool, right in ((BASE, 50.0), ("sklearn_grid", 60.0), ("trainer", 50.25), ("setfit", 40.0)):
         fill(tmp_path, tool, right)
-    _, gaps, _, _ = tables(accuracy_page.rendered(tmp_path))
+    _, gaps, _, _ = tables(accuracy_page.rendered(tmp_path, tmp_path / "resamples"))
     assert {tool: row["mr"].partition("[")[0] for tool, row in gaps.items()} == {
         "sklearn_grid": "+10.0 ", "setfit": "-10.0 ", "trainer": "tie +0.2 ",
     }  # fmt: skip
@@ -91,7 +91,7 @@ def test_samples_that_only_one_tool_has_or_of_other_data_are_not_compared(tmp_pa
         fill(tmp_path, BASE, right, sample=sample)
     fill(tmp_path, "sklearn_grid", 60.0)
     fill(tmp_path, "sklearn_grid", 10.0, sample=2, data="other")
-    _, gaps, _, _ = tables(accuracy_page.rendered(tmp_path))
+    _, gaps, _, _ = tables(accuracy_page.rendered(tmp_path, tmp_path / "resamples"))
     assert gaps["sklearn_grid"]["mr"].startswith("+10.0 [")
 
 
@@ -102,7 +102,7 @@ def test_means_over_sets_are_of_all_sets_of_a_language(tmp_path: Path) -> None:
             fill(tmp_path, "trainer", {"mr": 60.0, "sst2": 70.0, "newsgroups": 80.0}[name], name)
         if name != "ced":
             fill(tmp_path, "sklearn_grid", 55.0, name)
-    accuracies, gaps, _, _ = tables(accuracy_page.rendered(tmp_path))
+    accuracies, gaps, _, _ = tables(accuracy_page.rendered(tmp_path, tmp_path / "resamples"))
     assert accuracies[BASE]["all"] == "50.0"
     assert accuracies["trainer"]["English"] == "70.0"
     assert "all" not in accuracies["trainer"].keys() | accuracies["sklearn_grid"].keys()
@@ -112,7 +112,7 @@ def test_means_over_sets_are_of_all_sets_of_a_language(tmp_path: Path) -> None:
 def test_tools_are_compared_with_epigram_too(tmp_path: Path) -> None:
     for tool, right in ((BASE, 50.0), ("epigram", 60.0), ("trainer", 40.0)):
         fill(tmp_path, tool, right)
-    page = accuracy_page.rendered(tmp_path)
+    page = accuracy_page.rendered(tmp_path, tmp_path / "resamples")
     assert "less that of `epigram`" in page
     assert tables(page)[3]["trainer"]["mr"].startswith("-20.0 [")
 
@@ -122,7 +122,7 @@ def test_failed_tools_are_shown(tmp_path: Path) -> None:
         fill(tmp_path, BASE, 50.0, sample=sample)
     cell = Cell("mr", 500, 0, "trainer", 120)
     accuracy_cells.write(cell, {"failed": "exit code 1: x", "test_scorings": 0, "data": "mr0"}, tmp_path)
-    page = accuracy_page.rendered(tmp_path)
+    page = accuracy_page.rendered(tmp_path, tmp_path / "resamples")
     assert "the tool failed in 1 of them" in page
     assert tables(page)[0]["trainer"] == {"mr": "failed"}
 
@@ -135,7 +135,7 @@ def test_times_of_a_loaded_machine_and_above_the_budget_are_marked(
     tmp_path: Path, changes: dict[str, float], said: str
 ) -> None:
     fill(tmp_path, BASE, 50.0, **changes)
-    assert tables(accuracy_page.rendered(tmp_path))[1][BASE]["mr"].startswith(said)
+    assert tables(accuracy_page.rendered(tmp_path, tmp_path / "resamples"))[1][BASE]["mr"].startswith(said)
 
 
 def test_a_win_is_marked_after_holms_correction_over_the_sets() -> None:
