@@ -21,13 +21,13 @@ class Calibration:
     """Calibration on the test set.
 
     `temperature` is the model's own, fitted on the development set; the other values are those of the calibrated
-    probabilities, and `ece_uncalibrated` is the error without the temperature.
+    probabilities, and `ece_uncalibrated` is the error without the temperature; None for a nested cross-validation.
     """
 
     ece: float
     brier: float
     temperature: float
-    ece_uncalibrated: float
+    ece_uncalibrated: float | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -63,7 +63,7 @@ def evaluate_system(
     thresholds = seed_thresholds(target.task, dev.labels, dev_output.probabilities, decision)
     scored = thresholds if test_output.thresholds is None else test_output.thresholds
     on_dev, on_test = score_split(target, dev, dev_output, thresholds), score_split(target, test, test_output, scored)
-    calibration = _calibrations(on_test.texts, temperatures or [1.0] * len(seeds), settings.bins)
+    calibration = _calibrations(on_test, temperatures or [1.0] * len(seeds), settings.bins)
     of_models = thresholds if scored.ndim == 3 else scored  # (K, C)
     per_seed = _per_seed(seeds, costs, alone or [[] for _ in seeds], of_models, on_dev, on_test, calibration)
     fields = {
@@ -131,8 +131,9 @@ def _per_seed(
     return [SeedMetrics(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)]
 
 
-def _calibrations(test: SplitPredictions, temperatures: Sequence[float], bins: int) -> list[Calibration]:
-    return [calibrate(test.seed(n), temperature, bins) for n, temperature in enumerate(temperatures)]
+def _calibrations(test: ScoredSplit, temperatures: Sequence[float], bins: int) -> list[Calibration]:
+    nested = test.truth.folds is not None
+    return [calibrate(test.texts.seed(n), each, bins, nested=nested) for n, each in enumerate(temperatures)]
 
 
 def _metrics(

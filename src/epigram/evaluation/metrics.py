@@ -54,9 +54,11 @@ def class_scores(labels: Sequence[str], classes: PerClass, support: NDArray[Any]
 
 
 def mean(parts: Sequence[T]) -> T:
-    """Return the field-by-field mean of dataclasses of numbers."""
+    """Return the field-by-field mean of dataclasses of numbers; None for a field that is None in any of them."""
     kind: Any = type(parts[0])
-    return cast(T, kind(**{f.name: float(np.mean([getattr(part, f.name) for part in parts])) for f in fields(kind)}))
+    columns = {f.name: [getattr(part, f.name) for part in parts] for f in fields(kind)}
+    means = {name: None if None in values else float(np.mean(values)) for name, values in columns.items()}
+    return cast(T, kind(**means))
 
 
 def macro_f1(classes: PerClass, *, multi: bool) -> Floats:
@@ -70,7 +72,8 @@ def macro_f1(classes: PerClass, *, multi: bool) -> Floats:
 
 def confusion(labels: Ints, predictions: Ints, classes: int) -> Ints:
     """Return the confusion matrix (C, C) of two (N,) arrays: rows are gold, columns predicted."""
-    return np.bincount(labels * classes + predictions, minlength=classes * classes).reshape(classes, classes)
+    pairs = labels.astype(np.int64) * classes + predictions  # labels of words may have 8 bits
+    return np.bincount(pairs, minlength=classes * classes).reshape(classes, classes)
 
 
 def label_counts(labels: Ints, predictions: Ints, classes: int) -> LabelCounts:

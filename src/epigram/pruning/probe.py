@@ -34,9 +34,11 @@ def layer_means(model: Any, texts: TextBatches, rows: Rows) -> Tensor:
 def fit_classifiers(features: Tensor, labels: Tensor, classes: int, *, decay: float = 1e-3) -> Tensor:
     """Fit a logistic classifier per layer on standardised `features` (N, M, D); return weights (N, D + 1, C).
 
-    L-BFGS fits all layers at once. Their losses are summed, so each layer reaches its own optimum.
+    L-BFGS fits all layers at once. Their losses are summed, so each layer reaches its own optimum. The classifiers of
+    several labels per text are independent of each other.
     """
     layers, _, width = features.shape
+    terms = classes if labels.dim() > 1 else 1  # the loss of several labels is a mean over the classes too
     weight = torch.zeros(layers, width + 1, classes, requires_grad=True)
     optimizer = torch.optim.LBFGS([weight], max_iter=60, line_search_fn="strong_wolfe")
 
@@ -44,7 +46,7 @@ def fit_classifiers(features: Tensor, labels: Tensor, classes: int, *, decay: fl
         optimizer.zero_grad()
         logits = torch.baddbmm(weight[:, -1:], features, weight[:, :-1])  # (N, M, C)
         loss = sum((classification_loss(part, labels) for part in logits), start=logits.new_zeros(()))
-        loss = loss + decay * weight[:, :-1].square().sum()
+        loss = terms * loss + decay * weight[:, :-1].square().sum()
         loss.backward()  # type: ignore[no-untyped-call]
         return loss
 

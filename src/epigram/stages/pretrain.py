@@ -29,14 +29,18 @@ def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None
     """Pretrain an encoder on the training texts of a view, and one for each fold, and write `out` atomically."""
     import torch
 
+    from epigram.inference.dataset_batches import default_device
     from epigram.text.encoded_dataset import View, fold_folder
     from epigram.text.local_files import local_file
     from epigram.training.checkpoint import mark_finished, read_finished, resume_folder
+    from epigram.training.hardware import hardware
+    from epigram.training.pretrain_encoder import training_config
 
     view, setting = View.load(encoded), f"views.{name}.pretrain.texts"
     further = None if settings.texts is None else local_file(settings.texts, setting)
     torch.set_num_threads(settings.threads)
-    facts = settings, view.fingerprint, further and sha256(further)
+    on = hardware(training_config(settings).precision, default_device())
+    facts = settings, view.fingerprint, further and sha256(further), on
     with resume_folder("pretrain", name, *facts) as state, atomic_folder(out) as folder:
         for number in range(view.folds):
             part, kept = view.fold(number), state / f"fold-{number}"

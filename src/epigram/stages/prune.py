@@ -120,12 +120,15 @@ def write(out: Path, records: list[SeedPruning], models: Path) -> None:
 def prune_seeds(name: str, encoded: Path, models: Path, settings: PruneSettings, seeds: list[int], out: Path) -> None:
     """Prune the model of every seed, without those that an interrupted run has finished, and write `out`."""
     from epigram.evaluation.pruning_record import SeedPruning
+    from epigram.inference.dataset_batches import default_device
     from epigram.text.encoded_dataset import View
     from epigram.training.checkpoint import read_finished, resume_folder
+    from epigram.training.hardware import hardware
 
     view = View.load(encoded)
-    digests = [read_json(models / f"seed-{seed}" / "manifest.json") for seed in seeds]
-    with resume_folder("prune", name, settings, view.fingerprint, digests) as folder:
+    manifests = [read_json(models / f"seed-{seed}" / "manifest.json") for seed in seeds]
+    on = hardware(manifests[0]["training"]["precision"], default_device())
+    with resume_folder("prune", name, settings, view.fingerprint, manifests, on) as folder:
         for seed in seeds:
             if read_finished(folder / f"seed-{seed}") is None:
                 prune_seed(name, view, models / f"seed-{seed}", settings, folder / f"seed-{seed}")

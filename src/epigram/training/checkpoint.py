@@ -4,9 +4,9 @@
 
 The name of the step ends in `-halves` if batches are halved because of too little memory.
 
-The fingerprint is a hash of everything that the stage reads. After a change of a parameter, a text or a line of code,
-no old checkpoint is found. A pretrained checkpoint is included as it was when its view was encoded, and one of the hub
-by its name.
+The fingerprint is a hash of everything that the stage reads, and of the device and the precision of its products. After
+a change of a parameter, a text or a line of code, or on another kind of device, no old checkpoint is found. A
+pretrained checkpoint is included as it was when its view was encoded, and one of the hub by its name.
 """
 
 from __future__ import annotations
@@ -135,12 +135,13 @@ def resume_folder(stage: str, name: str, *facts: Any) -> Iterator[Path]:
 
 
 def _discard_others(folder: Path, state: Path) -> None:
-    """Remove the resume state that cannot be used: of other data, parameters, code or another number of threads."""
+    """Remove the resume state that cannot be used: of other data, parameters, code, hardware or number of threads."""
     others = [path for path in folder.glob("*") if path != state]
     for path in others:
         shutil.rmtree(path, ignore_errors=True)
     if others:
-        echo(f"{folder}: resume state discarded: its data, parameters, code or number of threads differ from this run")
+        differ = "its data, parameters, code, hardware or number of threads differ from this run"
+        echo(f"{folder}: resume state discarded: {differ}")
 
 
 def _discard_halved(state: Path) -> None:

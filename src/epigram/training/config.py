@@ -38,7 +38,7 @@ class TrainingConfig(Strict):
     epsilon: Annotated[float, Range(gt=0.0)] = 1e-8  # of the optimizer
     weight_decay: Annotated[float, Range(ge=0.0)] = 0.01  # of the weights in each step, as a share of the rate
     schedule: Literal["constant", "linear", "inverse_sqrt", "plateau"] = "linear"  # course of the learning rate
-    warmup: Share = 0.05  # share of all steps
+    warmup: Share = 0.05  # share of all steps; 1.0: `warmup_steps`, however many steps there are
     warmup_steps: OptionalPositive = None  # maximum of the warm-up steps
     clip: Annotated[float | None, Range(gt=0.0)] = 1.0  # maximum gradient norm
     patience: Positive = 5  # evaluations without improvement on dev before early stopping

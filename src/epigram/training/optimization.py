@@ -28,11 +28,12 @@ def layer_factors(model: nn.Module, decay: float) -> dict[nn.Parameter, float]:
     """Return the factor of the learning rate of each parameter of an encoder with layers (Howard and Ruder, 2018).
 
     It is 1 in the last layer, `decay` in the one below it, and so on down to the embeddings, which are below the first.
+    Layers that share their weights, as those of ALBERT, count as one.
     """
     encoder = getattr(model, "encoder", None)
     if decay == 1.0 or encoder is None:
         return {}
-    blocks = list(encoder.blocks)
+    blocks = list(dict.fromkeys(encoder.blocks))  # each once
     found = dict.fromkeys(encoder.parameters(), decay ** len(blocks))
     for below, block in enumerate(reversed(blocks)):
         found.update(dict.fromkeys(block.parameters(), decay**below))
@@ -50,7 +51,7 @@ def build_schedule(optimizer: torch.optim.Optimizer, config: TrainingConfig, ste
 
     `plateau` is constant until `scale_learning_rate` is called.
     """
-    warm = max(1, min(round(config.warmup * steps), config.warmup_steps or steps))
+    warm = _warm_up_steps(config, steps)
     after: dict[str, Callable[[int], float]] = {
         "constant": lambda step: 1.0,
         "plateau": lambda step: 1.0,
@@ -58,6 +59,13 @@ def build_schedule(optimizer: torch.optim.Optimizer, config: TrainingConfig, ste
         "inverse_sqrt": lambda step: float((warm / step) ** 0.5),
     }
     return LambdaLR(optimizer, lambda step: (step + 1) / warm if step < warm else after[config.schedule](step))
+
+
+def _warm_up_steps(config: TrainingConfig, steps: int) -> int:
+    """Return the number of warm-up steps; those of the whole training may be fewer."""
+    if config.warmup == 1.0:
+        return config.warmup_steps or steps
+    return max(1, min(round(config.warmup * steps), config.warmup_steps or steps))
 
 
 def scale_learning_rate(schedule: LambdaLR, factor: float) -> None:

@@ -12,7 +12,7 @@ import torch
 from epigram.core.checkpoint_folders import unknown_language
 from epigram.core.errors import ParameterError
 from epigram.core.files import sha256
-from epigram.inference.dataset_batches import data_spec_of
+from epigram.inference.dataset_batches import data_spec_of, default_device
 from epigram.models.recipe import Recipe
 from epigram.models.registry import recipe_of
 from epigram.models.settings import Student, System
@@ -20,6 +20,7 @@ from epigram.nn.layers.types import DataSpec
 from epigram.nn.pretrained.warm_start import find_pretrained
 from epigram.text.encoded_dataset import View
 from epigram.training.config import TrainingConfig, configure
+from epigram.training.hardware import hardware
 from epigram.training.processes import resolve_processes
 from epigram.training.threads import resolve_threads
 
@@ -46,7 +47,8 @@ class Setup:
     @property
     def facts(self) -> list[Any]:
         """All that the trainings depend on besides the seed."""
-        return [self.recipe, self.config, self.view.fingerprint, self.weights and sha256(self.weights)]
+        on = hardware(self.config.precision, default_device())
+        return [self.recipe, self.config, self.view.fingerprint, self.weights and sha256(self.weights), on]
 
 
 def read_setup(name: str, system: System, train: Mapping[str, Any], encoded: Path, pretrained: Path) -> Setup:

@@ -13,9 +13,7 @@ from epigram.models.linear_svm import Weighting
 from epigram.models.predict import Predicted
 from epigram.training.class_weights import balanced_weights
 from epigram.training.config import ClassWeight
-
-SCALES = np.geomspace(0.1, 30.0, 120)
-STRIDE = 10  # of the first search among SCALES
+from epigram.training.tuning import calibrated
 
 Floats = NDArray[np.floating[Any]]
 Solution = tuple[Floats, Floats]  # weights (F, C) and biases (C,)
@@ -117,16 +115,8 @@ def log_count_ratios(x: Any, has_label: NDArray[np.bool_]) -> Floats:
 
 
 def fit_scale(margins: Predicted, labels: NDArray[np.integer]) -> float:
-    """Return the scale of the margins with the lowest negative log-likelihood, by a search over a log grid.
-
-    The loss is convex in the scale, so that a coarse search finds the part of the grid to search.
-    """
-
-    def lowest(places: NDArray[np.integer]) -> int:
-        return int(min(places, key=lambda place: scaled(margins, float(SCALES[place])).loss(labels)))
-
-    coarse = lowest(np.arange(0, len(SCALES), STRIDE))
-    return float(SCALES[lowest(np.arange(max(0, coarse - STRIDE), min(coarse + STRIDE + 1, len(SCALES))))])
+    """Return the scale of the margins: 1 / T for the temperature T that fits them best, with smoothed targets."""
+    return 1.0 / calibrated(margins, labels)[1]
 
 
 def scaled(margins: Predicted, scale: float) -> Predicted:

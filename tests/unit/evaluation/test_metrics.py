@@ -38,6 +38,13 @@ def test_single_label_scores_are_those_of_scikit_learn(predictions):
         assert getattr(scores, f"{average}_f1") == pytest.approx(sklearn.f1_score(labels, said, average=average))
 
 
+@pytest.mark.parametrize("classes", [16, 17, 256, 300])
+def test_the_confusion_of_labels_in_a_small_type_is_that_of_scikit_learn(classes):
+    labels = np.repeat(np.arange(classes), 2).astype(np.min_scalar_type(classes - 1))
+    said = np.roll(labels, 1)
+    assert np.array_equal(metrics.confusion(labels, said, classes), sklearn.confusion_matrix(labels, said))
+
+
 def test_per_class_table_is_that_of_scikit_learn(predictions):
     labels, said = predictions
     counts = metrics.label_counts(labels, said, 5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,12 +16,13 @@ from epigram.evaluation.build_ensemble import build
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.decisions import nested_thresholds, predict_labels
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.results import Evaluation
+from epigram.evaluation.results import Evaluation, read_evaluation, write_evaluation
 from epigram.evaluation.scored_system import scored_system
 from epigram.evaluation.settings import EnsembleSettings
 from epigram.evaluation.splits import SystemOutput, Target
 from epigram.evaluation.summary import Corpus, Summary
 from epigram.evaluation.thresholds import tuned_thresholds
+from epigram.report.page import render
 from epigram.report.terminal import comparison_table
 from tests.support.evaluation_samples import SETTINGS, corpus, cost, probabilities, split
 
@@ -28,7 +30,9 @@ ROWS = 100
 FOLDS = np.arange(ROWS) // 25
 
 
-def nested(name: str, dev_wrong: set[int], nested_wrong: set[int], folds: Ints = FOLDS) -> Evaluation:
+def nested(
+    name: str, dev_wrong: set[int], nested_wrong: set[int], folds: Ints = FOLDS, temperatures: list[float] | None = None
+) -> Evaluation:
     """Return the evaluation of a system by the predictions of a cross-validation and of a nested one."""
     truth = replace(split(ROWS, 2), in_train=np.zeros(ROWS, np.bool_))
     return evaluate_system(
@@ -41,6 +45,7 @@ def nested(name: str, dev_wrong: set[int], nested_wrong: set[int], folds: Ints =
         test_output=SystemOutput(probabilities=probabilities(truth, [nested_wrong], 2)),
         costs=[cost()],
         settings=SETTINGS,
+        temperatures=temperatures,
     )
 
 
@@ -141,3 +146,14 @@ def test_the_ensemble_predicts_a_fold_by_the_weights_of_the_others() -> None:
     assert found is not None
     assert found.metrics.test_score.value == 0.0
     assert_array_equal(found.predictions.test_folds, folds)
+
+
+def test_the_calibration_of_folds_has_no_error_without_the_temperature(tmp_path: Path) -> None:
+    """Each fold has another temperature, and the evaluation knows only that of the final model."""
+    found = nested("one", {1}, {2}, temperatures=[2.0])
+    for calibration in (found.metrics.calibration, found.metrics.seeds[0].calibration):
+        assert (calibration.temperature, calibration.ece_uncalibrated) == (2.0, None)
+    write_evaluation(tmp_path / "one", found)
+    assert read_evaluation(tmp_path / "one").metrics == found.metrics
+    page = render(compared(found), {"one": found.metrics}, {}, "")
+    assert "calibration error" in page and "uncalibrated" not in page

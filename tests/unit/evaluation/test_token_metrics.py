@@ -22,6 +22,7 @@ from epigram.evaluation.examples import EXAMPLES
 from epigram.evaluation.results import TokenScores, read_evaluation, write_evaluation
 from epigram.evaluation.spans import tags
 from epigram.evaluation.summary import Corpus
+from epigram.evaluation.token_metrics import token_metrics
 from epigram.evaluation.tokens import LabelledWords
 from epigram.evaluation.word_predictions import Words, most_likely, word_probabilities
 from epigram.inference.measure import combine_seeds
@@ -197,6 +198,18 @@ def test_the_table_of_word_labels_is_that_of_scikit_learn():
     table = system("demo", [set()], [set()], labelled=True, words_wrong=wrong).metrics.tokens.classes
     expected = sklearn.precision_recall_fscore_support(truth.labels.values, wrongly(truth, wrong)[0])
     for name, column in zip(("precision", "recall", "f1", "support"), expected, strict=True):
+        assert [getattr(each, name) for each in table] == pytest.approx(column.tolist())
+
+
+def test_the_table_of_many_word_labels_is_that_of_scikit_learn():
+    names = ["O", *(f"L{n}" for n in range(19))]
+    labelled = drawn(names, rows=400)
+    texts = [["w"] * count for count in labelled.gold.lengths.tolist()]
+    truth = SimpleNamespace(words=Words(names=names, labels=labelled.gold, texts=texts, separator=" "), rows=range(400))
+    seeds = [SimpleNamespace(dev_tokens=each, test_tokens=each) for each in labelled.scores()]
+    table = token_metrics(SimpleNamespace(truth=truth, words=labelled), seeds, resamples=2, confidence=0.95).classes
+    expected = [sklearn.precision_recall_fscore_support(labelled.gold.values, seed) for seed in labelled.predicted]
+    for name, column in zip(("precision", "recall", "f1", "support"), np.mean(expected, axis=0), strict=True):
         assert [getattr(each, name) for each in table] == pytest.approx(column.tolist())
 
 

@@ -196,3 +196,23 @@ def test_a_model_of_several_layers_that_was_trained_by_gradient_has_to_be_loaded
     view = tagged(tmp_path / "data", pos)
     trained(view, tmp_path / "seed-0", {"kind": "linear"}, epochs=1)
     assert stage.unpruned_records(tmp_path, [0], PruneSettings(enabled=enabled)) == []
+
+
+def test_resume_state_of_another_precision_is_discarded(
+    tmp_path: Path, pos: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*arguments: Any) -> None:
+        arguments[-1].mkdir(parents=True, exist_ok=True)
+        raise KeyboardInterrupt
+
+    view = tagged(tmp_path / "data", pos)
+    trained(view, tmp_path / "models/seed-0", {"kind": "linear"}, epochs=1)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(stage, "prune_seed", stop)
+    discarded = []
+    for fast in (False, False, True):
+        monkeypatch.setattr(precision, "has_fast_bf16", lambda _, fast=fast: fast)
+        with pytest.raises(KeyboardInterrupt):
+            stage.prune_seeds("mine", view.folder, Path("models"), DROPS, [0], Path("out"))
+        discarded.append("resume state discarded" in capsys.readouterr().out)
+    assert discarded == [False, False, True]

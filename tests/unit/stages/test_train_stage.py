@@ -12,6 +12,7 @@ import pytest
 import torch
 import yaml
 
+from epigram.models import precision
 from epigram.stages import train
 from epigram.text.settings import View as ViewSettings
 from epigram.training import hardware, setup
@@ -109,3 +110,20 @@ def test_a_model_without_a_network_does_not_speak_of_devices(
     stage({"recipe": "tfidf_svm"}, ViewSettings())
     said = capsys.readouterr().out
     assert "device" not in said and "GPU" not in said
+
+
+def test_resume_state_of_another_precision_is_discarded(
+    stage: Callable[..., dict[str, Any]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any, out: Path, **__: Any) -> None:
+        out.mkdir(parents=True, exist_ok=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train, "train_seed", stop)
+    discarded = []
+    for fast in (False, False, True):
+        monkeypatch.setattr(precision, "has_fast_bf16", lambda _, fast=fast: fast)
+        with pytest.raises(SystemExit):
+            stage({"recipe": "textcnn", "train": QUICK}, ViewSettings())
+        discarded.append("resume state discarded" in capsys.readouterr().out)
+    assert discarded == [False, False, True]

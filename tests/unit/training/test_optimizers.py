@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +15,11 @@ from epigram.models.classifier import Classifier
 from epigram.nn.encoders.transformer import TransformerConfig
 from epigram.nn.heads.linear import LinearConfig
 from epigram.nn.layers.types import DataSpec
+from epigram.recipes.cnle import PRESETS
 from epigram.training import optimizers
 from epigram.training.config import TrainingConfig
-from epigram.training.optimization import build_optimizer, build_schedule
+from epigram.training.optimization import build_optimizer, build_schedule, layer_factors
+from tests.support.families import FAMILIES, built, checkpoint
 
 
 def rates(config: TrainingConfig, steps: int) -> list[float]:
@@ -41,6 +44,13 @@ def test_warm_up_is_a_share_of_the_steps_up_to_a_number_of_them(steps: int, peak
     assert seen[-1] == pytest.approx((peak / (steps - 1)) ** 0.5)
 
 
+@pytest.mark.parametrize("steps", [160, 4000])
+def test_the_warm_up_of_the_preset_of_cnle_does_not_depend_on_the_number_of_steps(steps: int) -> None:
+    seen = rates(TrainingConfig(**PRESETS["cnle"].train, learning_rate=1.0), steps)
+    assert seen[:160] == pytest.approx([step / 800 for step in range(1, 161)])
+    assert max(seen) == pytest.approx(min(1.0, steps / 800))
+
+
 def test_adam_takes_its_moments_from_the_settings() -> None:
     chosen = build_optimizer(torch.nn.Linear(2, 2), TrainingConfig(optimizer="adam", beta2=0.98, epsilon=1e-9), 1e-3)
     assert (chosen.defaults["betas"], chosen.defaults["eps"]) == ((0.9, 0.98), 1e-9)
@@ -57,6 +67,15 @@ def test_each_layer_has_the_rate_of_the_one_above_it_times_the_decay() -> None:
     for name, parameter in model.named_parameters():
         rate = next((value for key, value in wanted.items() if name.startswith(key)), 0.1)
         assert found[id(parameter)] == (pytest.approx(rate), 0.1 if parameter.dim() > 1 else 0.0), name
+
+
+def test_layers_with_shared_weights_have_the_full_rate(tmp_path: Path) -> None:
+    model, encoder = built(checkpoint("albert", tmp_path, {**FAMILIES["albert"], "num_hidden_layers": 4}))
+    shared = set(encoder.blocks[0].parameters())
+    factors = layer_factors(model, 0.5)
+    assert encoder.depth == 4 and set(factors) == set(encoder.parameters())
+    assert {factors[each] for each in shared} == {1.0}
+    assert {factors[each] for each in set(factors) - shared} == {0.5}
 
 
 @pytest.fixture

@@ -13,7 +13,11 @@ import pytest
 from tokenizers import Tokenizer
 
 from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError
+<<<<<<< HEAD
 from epigram.core.files import read_json
+=======
+from epigram.models import precision
+>>>>>>> w-deff
 from epigram.nn.pretrained.warm_start import find_pretrained
 from epigram.runner.workspace.settings import load
 from epigram.stages import pretrain
@@ -164,3 +168,20 @@ def test_settings_that_are_refused_at_once(tmp_path: Path, view: dict[str, Any],
     params(tmp_path, view)
     with pytest.raises(ParameterError, match=said):
         load(tmp_path / "params.yaml")
+
+
+def test_resume_state_of_another_precision_is_discarded(
+    encoded_view: Callable[[ViewSettings], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*arguments: Any) -> None:
+        arguments[-2].mkdir(parents=True, exist_ok=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pretrain, "_pretrain", stop)
+    discarded = []
+    for fast in (False, False, True):
+        monkeypatch.setattr(precision, "has_fast_bf16", lambda _, fast=fast: fast)
+        with pytest.raises(KeyboardInterrupt):
+            pretrain.run("v", PretrainSettings(**SMALL), encoded_view(ViewSettings()), Path("out"))
+        discarded.append("resume state discarded" in capsys.readouterr().out)
+    assert discarded == [False, False, True]

@@ -19,7 +19,7 @@ from epigram.training import svm_search
 from epigram.training.config import TrainingConfig
 from epigram.training.fitters import linear_svm
 from epigram.training.fitters.linear_svm import SvmChoice, fit, fit_folds, fit_model
-from epigram.training.svm import SCALES, fit_scale, scaled
+from epigram.training.svm import fit_scale, scaled
 from epigram.training.svm_search import PENALTIES, SvmProblem, choose
 from epigram.training.trained import FitOptions, Fold, pool
 from tests.support.svm_texts import svm_of, texts, words
@@ -306,14 +306,24 @@ def test_an_error_names_the_system_in_a_fold_too() -> None:
 
 
 @pytest.mark.parametrize("multi", [False, True])
-@pytest.mark.parametrize("place", [0, 1, 9, 10, 57, 109, 110, 119])
-def test_the_scale_is_that_of_the_whole_grid(place: int, multi: bool) -> None:
-    """The labels are drawn from the probabilities at one scale of the grid."""
-    random = np.random.default_rng(place)
-    logits = random.normal(size=(400, 3)).astype(np.float32) / np.float32(SCALES[place])
-    p = Predicted(logits * np.float32(SCALES[place]), None, multi).probabilities
+@pytest.mark.parametrize("scale", [0.1, 1.0, 7.0, 30.0])
+def test_the_scale_is_the_one_that_the_labels_have(scale: float, multi: bool) -> None:
+    """The labels are drawn from the probabilities at that scale."""
+    random = np.random.default_rng(0)
+    logits = random.normal(size=(4_000, 3)).astype(np.float32)
+    p = Predicted(logits, None, multi).probabilities
     labels: NDArray[Any] = (random.random(p.shape) < p).astype(int)
     if not multi:
-        labels = (random.random((400, 1)) < p.cumsum(1)).argmax(1)
-    losses = [scaled(Predicted(logits, None, multi), float(scale)).loss(labels) for scale in SCALES]
-    assert fit_scale(Predicted(logits, None, multi), labels) == SCALES[int(np.argmin(losses))]
+        labels = (random.random((4_000, 1)) < p.cumsum(1)).argmax(1)
+    assert fit_scale(Predicted(logits / np.float32(scale), None, multi), labels) == pytest.approx(scale, rel=0.1)
+
+
+def test_twenty_rows_that_are_all_right_leave_doubt() -> None:
+    """With margins of the same size, the probability is 21 / 22, the smoothed target; it was 1 by the best fit."""
+    labels = np.arange(20) % 2
+    sides = np.stack([1 - 2 * labels, 2 * labels - 1], 1).astype(np.float32)
+    for sizes, most in ((np.ones(20), 21 / 22), (np.linspace(0.5, 1.0, 20), 0.985)):
+        margins = Predicted(sides * sizes[:, None].astype(np.float32), None)
+        found = scaled(margins, fit_scale(margins, labels)).probabilities
+        assert (found.argmax(1) == labels).all()
+        assert 21 / 22 - 1e-3 < found.max() < most + 1e-3

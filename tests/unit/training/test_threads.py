@@ -71,5 +71,5 @@ def test_resume_state_of_another_number_of_threads_is_discarded(
         assert not first.exists()
     assert capsys.readouterr().out == (
         ".epigram/state/train/bert: resume state discarded: "
-        "its data, parameters, code or number of threads differ from this run\n"
+        "its data, parameters, code, hardware or number of threads differ from this run\n"
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from epigram.core.config_types import Positive, Range
 from epigram.nn import heads
+from epigram.nn.layers.autocast import OutputLinear
 from epigram.nn.layers.convolution import Convolutions
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
@@ -46,7 +47,7 @@ class ConvolutionHead(Head):
         self.config = config
         self.convolutions = Convolutions(inputs=width, filters=config.filters, sizes=config.sizes)
         self.dropout = Dropout(config.dropout)
-        self.out = nn.Linear(config.filters * len(config.sizes), context.classes)
+        self.out = OutputLinear(config.filters * len(config.sizes), context.classes)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""

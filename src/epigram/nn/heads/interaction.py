@@ -10,6 +10,7 @@ from torch.nn.functional import linear
 
 from epigram.core.config_types import Range
 from epigram.nn import heads
+from epigram.nn.layers.autocast import OutputLinear
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
@@ -44,7 +45,7 @@ class InteractionHead(Head):
         self.dropout = Dropout(config.dropout)
         self.classes = nn.Linear(width, context.classes, bias=False)  # T
         self.first = nn.Linear(context.max_length, config.hidden or 2 * context.max_length)
-        self.second = nn.Linear(self.first.out_features, 1)
+        self.second = OutputLinear(self.first.out_features, 1)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""
@@ -53,5 +54,6 @@ class InteractionHead(Head):
         matched = matched.masked_fill(~valid.unsqueeze(-1), 0.0).transpose(1, 2)
         hidden = linear(matched, self.first.weight[:, : matched.shape[-1]], self.first.bias).relu()
         # Eq. 7; the sum over positions is not in the paper but in the authors' code
-        logits = self.second(hidden).squeeze(-1) + matched.sum(-1)
+        scores = self.second(hidden).squeeze(-1)
+        logits = scores + matched.sum(-1, dtype=scores.dtype)
         return Prediction(logits, None if labels is None else self.text_loss(logits, labels))

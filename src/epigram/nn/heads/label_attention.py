@@ -11,6 +11,7 @@ from torch.nn.functional import normalize, pad
 
 from epigram.core.config_types import Count, Positive, Range
 from epigram.nn import heads
+from epigram.nn.layers.autocast import OutputLinear
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
@@ -56,7 +57,7 @@ class LabelAttentionHead(Head):
             Dropout(config.dropout),
             nn.Linear(width, config.hidden),
             nn.ReLU(),
-            nn.Linear(config.hidden, context.classes),
+            OutputLinear(config.hidden, context.classes),
         )
 
     def attention(self, states: Tensor, valid: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from torch.nn.functional import logsigmoid
 
 from epigram.core.config_types import Positive, Share
 from epigram.nn import heads
+from epigram.nn.layers.autocast import OutputLinear
 from epigram.nn.layers.depth_control import DepthControl, Drop, PaperRule
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
@@ -66,7 +67,7 @@ class BaseClassifier(nn.Module):
 
     def __init__(self, *, width: int, hidden: int, classes: int) -> None:
         super().__init__()
-        self.token, self.out = nn.Linear(width, hidden), nn.Linear(hidden, classes)
+        self.token, self.out = nn.Linear(width, hidden), OutputLinear(hidden, classes)
 
     def forward(self, states: Tensor, valid: Tensor) -> Tensor:
         """Return the logits (B, C) of one layer's `states` (B, L, D)."""

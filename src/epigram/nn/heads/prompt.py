@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from epigram.core.config_types import Range, Share
 from epigram.nn import heads
+from epigram.nn.layers.autocast import OutputLinear
 from epigram.nn.layers.complement import log_complement
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
@@ -104,10 +105,10 @@ class PromptHead(Head):
         self.config, self.gamma = config, gamma
         self.mask_id = context.mask_id
         self.dropout = Dropout(config.dropout)
-        self.label = nn.Linear(encoder.width, context.classes)
-        self.complement: nn.Linear | None = None
+        self.label = OutputLinear(encoder.width, context.classes)
+        self.complement: OutputLinear | None = None
         if context.prompt_masks > 1:
-            self.complement = nn.Linear(encoder.width, context.classes)
+            self.complement = OutputLinear(encoder.width, context.classes)
             self.part_names = ("the label is", "the label is not")
         self.prompt = SoftPrompt(context.prefix_ids, context.mask_id, encoder.token_table) if config.soft else None
 

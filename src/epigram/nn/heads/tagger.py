@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from epigram.nn import heads
 from epigram.nn.heads.attention_labeler import token_loss
 from epigram.nn.heads.linear import LinearConfig, LinearHead
+from epigram.nn.layers.autocast import OutputLinear
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
@@ -48,7 +49,7 @@ class TaggerHead(LinearHead):
 
     def __init__(self, config: TaggerConfig, context: DataSpec, encoder: Encoder) -> None:
         super().__init__(config, context, encoder)
-        self.token = nn.Linear(encoder.width, len(context.token_labels))
+        self.token = OutputLinear(encoder.width, len(context.token_labels))
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits of texts and tokens and, if `labels` (B,) or (B, C) are given, the loss."""

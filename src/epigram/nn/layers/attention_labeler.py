@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, normalize
 
+from epigram.nn.layers.autocast import OutputLinear, output_product
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.initialization import glorot
 from epigram.nn.layers.masking import masked_max, masked_mean
@@ -40,7 +42,7 @@ class AttentionLabeler(nn.Module):
         self.join = nn.Linear(inputs, width)  # W_z
         self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
         self.text_hidden = nn.Linear(width // heads, text_hidden)  # W_s
-        self.text_out = nn.Linear(text_hidden, 1)  # W_o
+        self.text_out = OutputLinear(text_hidden, 1)  # W_o
         self.dropout = Dropout(dropout)
         glorot(self)
 
@@ -50,7 +52,7 @@ class AttentionLabeler(nn.Module):
         q, k, v = (layer(z).tanh() for layer in (self.query, self.key, self.value))
         queries = self.split(masked_mean(q, valid))  # (B, H, d), Eq. 4
         k, v = self.split(k), self.split(v)  # (B, L, H, d)
-        a = torch.einsum("bhd,blhd->blh", queries, k)  # Eq. 5
+        a = output_product(partial(torch.einsum, "bhd,blhd->blh"), queries, k)  # Eq. 5
         # softmax(log σ) is σ / Σ σ without NaN when every σ underflows
         alpha = logsigmoid(a).masked_fill(~valid.unsqueeze(-1), float("-inf")).softmax(1)  # Eq. 6
         s = torch.einsum("blh,blhd->bhd", self.dropout(alpha).to(v.dtype), v)  # Eq. 7

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -38,3 +40,12 @@ class OutputLinear(nn.Linear):
             return super().forward(x)
         with torch.autocast(x.device.type, enabled=False):
             return super().forward(x)
+
+
+def output_product(product: Callable[..., Tensor], *operands: Tensor) -> Tensor:
+    """Return the logits that `product` makes of the operands; under autocast, it computes them in float32."""
+    kind = operands[0].device.type
+    if not torch.is_autocast_enabled(kind):
+        return product(*operands)
+    with torch.autocast(kind, enabled=False):
+        return product(*(each.float() for each in operands))

@@ -24,8 +24,11 @@ def drop(x: Tensor, rate: float) -> Tensor:
 
 
 def keep_factors(x: Tensor, rate: float) -> Tensor:
-    """Return the factors by which `drop` multiplies the elements of `x` on a CPU: 0, or the scale of a kept one."""
-    threshold = round(rate * STEPS)
+    """Return the factors by which `drop` multiplies the elements of `x` on a CPU: 0, or the scale of a kept one.
+
+    A rate close to 1 is rounded to the highest one that keeps elements, 255/256.
+    """
+    threshold = min(round(rate * STEPS), STEPS - 1)
     noise = torch.empty(-(-x.numel() // 8), dtype=torch.int64, device=x.device).random_(-(2**63), None)
     level = noise.view(torch.uint8)[: x.numel()].view(x.shape).to(x.dtype)  # 0 to 255: exact in bfloat16 too
     kept = torch.ge(level, threshold, out=level)  # 0 or 1 in x's type: booleans take a CPU far longer

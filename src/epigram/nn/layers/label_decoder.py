@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from epigram.nn.layers.autocast import output_product
+
 
 @dataclass(frozen=True)
 class DecoderInput:
@@ -60,7 +62,7 @@ class LabelDecoder(nn.Module):
 
     def scores(self, h: Tensor, inputs: DecoderInput) -> Tensor:
         """Return Λ_fin W₃ h_t, the logits of ŷ_t: (B, K, M)."""
-        return torch.bmm(self.classify(h), inputs.labels.transpose(1, 2)).float()
+        return output_product(torch.bmm, self.classify(h), inputs.labels.transpose(1, 2)).float()
 
     def forward(self, inputs: DecoderInput, targets: Tensor) -> Tensor:
         """Return the logits (B, T, M) of T steps, each given the true label of the previous step, `targets` (B, T)."""
