@@ -13,6 +13,7 @@ import dvc
 import pytest
 from dvc import dvcfile, schema
 from dvc.repo import Repo
+from dvc.stage import Stage
 from dvc.stage.cache import StageCache
 from dvc.stage.exceptions import StageCmdFailedError
 
@@ -54,6 +55,8 @@ def reproduce(root: Path, *names: str) -> list[str]:
         (Repo, "reproduce", "running a stage in its own process"),
         (Repo, "status", "showing the stages that are up to date"),
         (Repo, "index", "the graph"),
+        (Stage, "_run_stage", "finding inputs that change while a stage runs (without it: not found)"),
+        (Stage, "save_deps", "the same"),
         (StageCache, "restore", "showing that a stage was restored (without it: shown as completed)"),
         (StageCache, "save", "repeating an attempt that another process disturbed (without it: the stage fails)"),
         (dvcfile.Lockfile, "dump_stages", "the fast update of dvc.lock (without it: DVC's own, slower one)"),

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from epigram.core.errors import TryAgainError
+from epigram.runner.retraining import champion
 from epigram.runner.workspace.request import Request
 from epigram.text.pos_versions import read_version
 from tests.support.project_copy import tree
@@ -62,6 +64,16 @@ def version_in(tree_of_run: Path) -> int:
 def workspace(root: Path) -> Path:
     (found,) = (path for path in (root / ".epigram/workspaces").iterdir() if path.is_dir())
     return found
+
+
+def test_during_a_retraining_nothing_is_published(project: Path) -> None:
+    from flows.refresh_pos import refresh_pos
+
+    with champion.lock(project):
+        state = refresh_pos(project, "pos_table", return_state=True)
+        with pytest.raises(TryAgainError, match=r"^no new version is published; .*runs/champion is in use by"):
+            state.result()
+    assert not (project / "data/pos_versions/words.tsv").exists()
 
 
 def test_a_refresh_publishes_the_words_of_train_once(project: Path) -> None:

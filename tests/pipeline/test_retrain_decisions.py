@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import flows.drift
-from epigram.core.errors import ParameterError
+from epigram.core.errors import EpigramError, ParameterError
 from epigram.monitoring.drift import Measure
 from epigram.runner.dvc import force_rerun
 from epigram.runner.retraining import champion, drift, ingest
@@ -102,11 +102,19 @@ def test_a_stage_that_is_up_to_date_is_made_again(done: Toy) -> None:
     assert done.journal() == ["gather"]
 
 
+@pytest.mark.parametrize(("code", "reported"), [(75, 75), (65, 70)])
+def test_a_stage_that_is_made_again_and_fails_can_be_tried_again_after_75(done: Toy, code: int, reported: int) -> None:
+    done.tell({"gather": {"codes": [code]}})
+    with pytest.raises(EpigramError, match=rf"^gather failed \(exit {code}\): exit code {code}") as raised:
+        force_rerun.rerun(done.root, "gather", LOG)
+    assert raised.value.code == reported
+
+
 def test_a_drift_check_writes_its_measures(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = Drift(champion=4, texts=9, labelled=0, threshold=0.25)
     monkeypatch.setattr(champion, "current", lambda _: SimpleNamespace(number=4, dataset="shop_live"))
     monkeypatch.setattr(champion, "restore", lambda *_: root)
-    monkeypatch.setattr(drift, "new_texts", lambda *_: NewTexts([], []))
+    monkeypatch.setattr(drift, "new_texts", lambda *_: NewTexts([], [], 0))
     monkeypatch.setattr(drift, "measure", lambda folder, number, new, threshold: found)
     assert drift.check(root, None) == found
     (written,) = (root / "runs" / "drift").glob("*.json")

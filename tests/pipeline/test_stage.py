@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from epigram.core.errors import TryAgainError
 from epigram.core.outcome import Outcome
 from epigram.runner.dvc import graph
 from epigram.runner.dvc.process import PROGRESS
@@ -125,6 +126,26 @@ def test_a_busy_lock_is_code_75(toy: Toy) -> None:
     assert (outcome.state, outcome.code) == ("Failed", 75)
     assert "is busy" in outcome.summary
     assert f"  (PID {os.getpid()}): another run" in outcome.details
+
+
+@pytest.mark.parametrize("file", ["params.yaml", "data/local/new.csv"])
+def test_an_input_that_is_edited_while_the_stage_runs_is_code_75_and_the_next_attempt_has_it(
+    toy: Toy, file: str
+) -> None:
+    toy.tell({"gather": {"sleep": 2}})
+    stages, outcomes, path = runner(toy), list[Outcome](), toy.root / file
+    work = threading.Thread(target=lambda: outcomes.append(stages.run("gather", LOG)))
+    work.start()
+    until(toy.journal)
+    path.write_text(path.read_text().replace("tries: 4", "tries: 5") if path.exists() else "a new row\n")
+    work.join()
+    changed = "data/local" if file.startswith("data/local") else file
+    summary = f"{changed} changed while gather ran; run it again"
+    assert outcomes == [Outcome.failed("gather", TryAgainError.code, summary)]
+    assert not (toy.root / "dvc.lock").exists()
+    assert not [*(toy.root / ".dvc" / "cache" / "runs").rglob("*")]
+    toy.tell({})
+    assert stages.run("gather", LOG).state == "Completed"
 
 
 def test_an_output_that_is_not_written_is_code_70(toy: Toy) -> None:

@@ -145,6 +145,23 @@ def test_a_workspace_that_was_deleted_comes_back(toy: Toy) -> None:
     assert opened(toy, dataset="other").path == place.path
 
 
+@pytest.mark.parametrize("name", ["index.lock", "HEAD.lock"])
+def test_the_lock_of_a_killed_git_in_a_workspace_is_removed(toy: Toy, name: str) -> None:
+    place = opened(toy, dataset="other").path
+    lock = toy.root / ".git" / "worktrees" / place.name / name
+    lock.touch()
+    (toy.root / "new.txt").write_text("later")
+    assert (opened(toy, dataset="other").path / "new.txt").read_text() == "later"
+    assert not lock.exists()
+
+
+def test_a_workspace_whose_creation_was_killed_is_created_again(toy: Toy) -> None:
+    place = opened(toy, dataset="other").path
+    (toy.root / ".git" / "worktrees" / place.name / "locked").write_text("initializing")
+    shutil.rmtree(place)
+    assert opened(toy, dataset="other").path == place
+
+
 @pytest.mark.parametrize("wanted", [{}, {"dataset": "other"}])
 def test_two_runs_do_not_share_a_place(toy: Toy, wanted: dict[str, Any]) -> None:
     with (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -57,3 +58,23 @@ def test_a_read_only_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     error = failure(tmp_path, said, monkeypatch)
     assert exit_code(error) == 74
     assert message(error) == f"Read-only file system: {tmp_path}: choose a writable folder"
+
+
+def flushes(folder: Path, *arguments: str, durable: bool) -> int:
+    """Return how often git flushes its files to the disk, by its own trace."""
+    trace = folder / "trace"
+    trace.unlink(missing_ok=True)
+    git.git(folder, *arguments, env={"GIT_TRACE2_EVENT": str(trace)}, durable=durable)
+    counts = re.findall(r'hardware-flush","(?:value|count)":"?(\d+)', trace.read_text())
+    return sum(map(int, counts))
+
+
+def test_durable_objects_and_refs_are_flushed_to_the_disk(tmp_path: Path) -> None:
+    if tuple(map(int, re.findall(r"\d+", git.git(tmp_path, "version"))[:2])) < (2, 36):
+        pytest.skip("git before 2.36 does not trace it")
+    git.git(tmp_path, "init", "--quiet")
+    for durable in (False, True):
+        (tmp_path / "file").write_text(f"{durable}")
+        assert flushes(tmp_path, "hash-object", "-w", "file", durable=durable) == durable
+        blob = git.git(tmp_path, "hash-object", "file")
+        assert flushes(tmp_path, "update-ref", f"refs/tags/{durable}", blob, durable=durable) == durable

@@ -13,11 +13,8 @@ import pytest
 from tokenizers import Tokenizer
 
 from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError
-<<<<<<< HEAD
 from epigram.core.files import read_json
-=======
 from epigram.models import precision
->>>>>>> w-deff
 from epigram.nn.pretrained.warm_start import find_pretrained
 from epigram.runner.workspace.settings import load
 from epigram.stages import pretrain

@@ -59,10 +59,11 @@ def folders() -> Iterator[CheckResult]:
 
 
 def locks() -> Iterator[CheckResult]:
-    """Check for locks that a killed git left; all other locks end with their process."""
+    """Check for locks of the index, of refs and of worktrees that a killed git left; others end with their process."""
     stale = [
         lock
-        for lock in [*Path(".git").glob("index.lock"), *Path(".git").glob("worktrees/*/index.lock")]
+        for pattern in ("*.lock", "worktrees/*/*.lock", "refs/**/*.lock")
+        for lock in Path(".git").glob(pattern)
         if time.time() - lock.stat().st_mtime > STALE_AFTER
     ]
     for lock in stale:

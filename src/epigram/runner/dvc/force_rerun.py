@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from epigram.core.errors import EpigramError
+from epigram.core.errors import EpigramError, TryAgainError
 from epigram.runner.dvc.process import PROGRESS, ReproProcesses
 
 Log = logging.Logger | logging.LoggerAdapter[Any]
@@ -16,7 +16,7 @@ Log = logging.Logger | logging.LoggerAdapter[Any]
 def rerun(root: Path, name: str, log: Log) -> bool:
     """Bring stage `name` and its dependencies up to date, rerun it, and return whether its output has changed.
 
-    Raises EpigramError with the outcome of the stage that fails.
+    Raises EpigramError with the outcome of the stage that fails, TryAgainError if it can be run again (exit code 75).
     """
     processes = ReproProcesses(root)
     try:
@@ -42,4 +42,5 @@ def _reproduce(processes: ReproProcesses, arguments: list[str], log: Log) -> Non
 
     outcome = processes.run(*arguments, forward=forward)
     if outcome and outcome.code:
-        raise EpigramError(f"{outcome.stage} failed (exit {outcome.code}): {outcome.message}")
+        kind = TryAgainError if outcome.code == TryAgainError.code else EpigramError
+        raise kind(f"{outcome.stage} failed (exit {outcome.code}): {outcome.message}")

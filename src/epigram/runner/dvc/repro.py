@@ -22,7 +22,7 @@ from dvc.exceptions import DvcException
 
 from epigram.core.errors import handle_errors, run_and_exit
 from epigram.core.outcome import OUTCOME_FILE, Outcome
-from epigram.runner.dvc import lock_writer
+from epigram.runner.dvc import changed_inputs, lock_writer
 from epigram.runner.dvc.adapter import open_repo, record_restored
 from epigram.runner.dvc.errors import command_exit_code, translate
 from epigram.runner.dvc.process import END
@@ -39,6 +39,7 @@ def main() -> None:
     os.environ["PYTHONPATH"] = code_path
     logging.getLogger("dvc").setLevel(logging.WARNING)  # only the stage's own lines are shown
     lock_writer.install()
+    changed_inputs.install()
     with os.fdopen(int(requests), encoding="utf-8") as lines:
         for line in lines:
             request = json.loads(line)

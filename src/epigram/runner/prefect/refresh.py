@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from prefect import get_run_logger
 
 from epigram.core.config_types import nearest
-from epigram.core.errors import ParameterError
+from epigram.core.errors import ParameterError, TryAgainError
 from epigram.runner.dvc import force_rerun, graph
+from epigram.runner.retraining import champion
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.workspace import Workspace, lock_tree, open_workspace
 
@@ -18,7 +20,7 @@ def refresh(request: Request, stage: str) -> bool:
     """Rerun `stage` in the workspace of the request, and publish the next version of the part-of-speech table.
 
     Returns whether the output of the stage has changed or a version was published. Raises ParameterError for an unknown
-    stage, EpigramError if the stage fails, and TryAgainError while a run works in the user's tree.
+    stage, EpigramError if the stage fails, and TryAgainError during a retraining or a run in the user's tree.
     """
     with open_workspace(request) as workspace:
         stages = graph.read(workspace.path).stages
@@ -43,7 +45,7 @@ def publish_words(workspace: Workspace, table: Path) -> bool:
     if corpus is None or not (table / "table.parquet").is_file():
         return False  # the stage writes no part-of-speech table
     found = find_words(corpus.parent, table, workspace.path)
-    with nullcontext() if workspace.path == workspace.main else lock_tree(workspace.main):
+    with _lock_versions(workspace):
         version = publish(workspace.main / VERSIONS_FOLDER, found)
         if version is None:
             return False
@@ -51,3 +53,19 @@ def publish_words(workspace: Workspace, table: Path) -> bool:
     words = version.words.select("language", "entry").n_unique()
     get_run_logger().info("published version %d of the part-of-speech table: %d words", version.number, words)
     return True
+
+
+@contextmanager
+def _lock_versions(workspace: Workspace) -> Iterator[None]:
+    """Keep the versions of the table from the runs that a new one would disturb: it is an input of their stages.
+
+    Raises TryAgainError during a retraining, which would start again at its end, or a run in the user's tree.
+    """
+    with ExitStack() as locks:
+        try:
+            locks.enter_context(champion.lock(workspace.main))
+            if workspace.path != workspace.main:
+                locks.enter_context(lock_tree(workspace.main))
+        except TryAgainError as error:
+            raise TryAgainError(f"no new version is published; the next refresh publishes it: {error}") from None
+        yield

@@ -22,6 +22,7 @@ from epigram.core.errors import DataError, InputMissingError, ParameterError, Tr
 from epigram.core.files import atomic_folder, is_inside, read_json, remove_leftovers, sha256, write_text
 from epigram.models.manifest import MEMBERS
 from epigram.runner.prefect.publish import check_is_link, set_link
+from epigram.runner.retraining.champion_refs import check_not_checked_out, check_not_locked, exists, resolve
 from epigram.runner.retraining.champion_tree import add_to_index, temporary_index, untracked_inputs
 from epigram.runner.workspace.git import FIXED_AUTHOR, git, head, read_file_at
 from epigram.runner.workspace.run_names import RunName
@@ -107,7 +108,7 @@ def is_locked(root: Path) -> bool:
 
 def current(root: Path) -> Champion | None:
     """Return the champion, or None if there is none yet."""
-    return _read_entry(root, BRANCH) if _resolve(root, BRANCH) else None
+    return _read_entry(root, BRANCH) if resolve(root, BRANCH) else None
 
 
 def history(root: Path) -> list[Champion]:
@@ -127,13 +128,15 @@ def rolled_back(root: Path, model: str) -> int | None:
 def check_can_promote(root: Path) -> None:
     """Raise ParameterError if no new champion can be recorded.
 
-    This is the case if runs/champion is no link, the branch is checked out, or the next tag already exists.
+    This is the case if runs/champion is no link, the branch is checked out, a killed git has left the lock file of the
+    branch or of the next tag, or the next tag already exists.
     """
     latest = current(root)
     last = latest.number if latest else 0
     check_is_link(root / "runs" / "champion")
-    _check_not_checked_out(root)
-    if _resolve(root, tag(last + 1)):
+    check_not_checked_out(root, BRANCH)
+    check_not_locked(root, BRANCH, tag(last + 1))
+    if exists(root, tag(last + 1)):
         name = tag(last + 1).removeprefix("refs/tags/")
         raise ParameterError(
             f"the tag '{name}' already exists, but the branch 'champion' ends with champion {last}; "
@@ -161,11 +164,12 @@ def promote(root: Path, workspace: Path, champion: Champion, reference: str) -> 
     with temporary_index() as env:
         start = head(root)
         git(workspace, "read-tree", start or "--empty", env=env)
-        git(workspace, "add", "--update", "--", ".", *(f":(exclude){folder}" for folder in SHARED_FOLDERS), env=env)
+        excluded = [f":(exclude){folder}" for folder in SHARED_FOLDERS]
+        git(workspace, "add", "--update", "--", ".", *excluded, env=env, durable=True)
         if new := untracked_inputs(workspace, env):
-            git(workspace, "add", "--", *new, env=env)
+            git(workspace, "add", "--", *new, env=env, durable=True)
         add_to_index(workspace, {ENTRY: _json(champion), REFERENCE: reference}, env)
-        _commit_entry(root, champion, git(workspace, "write-tree", env=env), start)
+        _commit_entry(root, champion, git(workspace, "write-tree", env=env, durable=True), start)
     restore(root, champion)
     return champion
 
@@ -185,11 +189,11 @@ def rollback(root: Path) -> Champion:
     with temporary_index() as env:
         git(root, "read-tree", tag(old.number), env=env)
         add_to_index(root, {ENTRY: _json(restored)}, env)
-        tree = git(root, "write-tree", env=env)
+        tree = git(root, "write-tree", env=env, durable=True)
     # Before the entry: a model that cannot be restored is no champion.
     folder = restore(root, restored, tag(old.number))
     try:
-        _commit_entry(root, restored, tree, _resolve(root, tag(old.number)))
+        _commit_entry(root, restored, tree, resolve(root, tag(old.number)))
     except Exception:
         set_link(folder.parent / "champion", latest.run)
         raise
@@ -224,28 +228,22 @@ def model_hash(model: Path) -> str:
 
 def _commit_entry(root: Path, champion: Champion, tree: str, source_commit: str | None) -> None:
     """Commit `tree`, then create the champion's tag and move the branch to the commit in one atomic step."""
-    before = _resolve(root, BRANCH)
+    before = resolve(root, BRANCH)
     parents = [word for parent in dict.fromkeys((before, source_commit)) if parent for word in ("-p", parent)]
-    commit = git(root, "commit-tree", tree, *parents, "-m", f"{champion}\n\n{champion.verdict}", env=AUTHOR)
+    message = f"{champion}\n\n{champion.verdict}"
+    commit = git(root, "commit-tree", tree, *parents, "-m", message, env=AUTHOR, durable=True)
     tag_object = _tag_object(root, champion, commit)
     branch_update = f"update {BRANCH} {commit} {before or '0' * len(commit)}\n"
     commands = f"create {tag(champion.number)} {tag_object}\noption no-deref\n{branch_update}"  # it may be symbolic
-    git(root, "update-ref", "--stdin", text=commands)
+    git(root, "update-ref", "--stdin", text=commands, durable=True)
 
 
 def _tag_object(root: Path, champion: Champion, commit: str) -> str:
     """Create an annotated tag object of `commit`, without a ref, and return its hash."""
     name = tag(champion.number).removeprefix("refs/tags/")
     tagger = git(root, "var", "GIT_COMMITTER_IDENT", env=AUTHOR)
-    return git(
-        root, "mktag", text=f"object {commit}\ntype commit\ntag {name}\ntagger {tagger}\n\n{champion}\n", env=AUTHOR
-    )
-
-
-def _check_not_checked_out(root: Path) -> None:
-    """Raise ParameterError if the branch is checked out: moving it would make all files look edited."""
-    if f"branch {BRANCH}" in git(root, "worktree", "list", "--porcelain").splitlines():
-        raise ParameterError("the branch 'champion' is checked out, but retraining moves it; switch to another branch")
+    content = f"object {commit}\ntype commit\ntag {name}\ntagger {tagger}\n\n{champion}\n"
+    return git(root, "mktag", text=content, env=AUTHOR, durable=True)
 
 
 def _restore_model(root: Path, champion: Champion, commit: str, model: Path) -> None:
@@ -253,7 +251,7 @@ def _restore_model(root: Path, champion: Champion, commit: str, model: Path) -> 
 
     with atomic_folder(model) as temporary:
         try:
-            filesystem = DVCFileSystem(str(root), rev=_resolve(root, commit))
+            filesystem = DVCFileSystem(str(root), rev=resolve(root, commit))
             for file in filesystem.find(champion.model):
                 target = temporary / PurePosixPath(file).relative_to(champion.model)
                 if not is_inside(target, temporary):
@@ -301,13 +299,6 @@ def _read_entry(root: Path, commit: str) -> Champion:
     except ValueError:
         raise DataError(f"{ENTRY} at {name} is not valid JSON; reset the branch to the last valid champion") from None
     return validate_as(Champion, values, file=f"{ENTRY} at {name}")
-
-
-def _resolve(root: Path, name: str) -> str | None:
-    try:
-        return git(root, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-    except InputMissingError:
-        return None
 
 
 def _json(champion: Champion) -> str:

@@ -40,7 +40,7 @@ def add_to_index(workspace: Path, files: Mapping[str, str], env: Mapping[str, st
     with TemporaryDirectory() as folder:
         for name, text in files.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
-            blob = git(workspace, "hash-object", "-w", "--no-filters", str(Path(folder) / name))
+            blob = git(workspace, "hash-object", "-w", "--no-filters", str(Path(folder) / name), durable=True)
             git(workspace, "update-index", "--add", "--cacheinfo", f"100644,{blob},{name}", env=env)
 
 

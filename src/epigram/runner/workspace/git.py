@@ -23,16 +23,27 @@ FIXED_AUTHOR = {
 
 WRITE_FAILURE = re.compile(r"\bwrit(e|ing)\b|update ref")  # in git's messages about failed writes
 MIN_FREE_BYTES = 1 << 16  # a disk with fewer free bytes counts as full
+# The second option is for git before 2.36, which ignores the first one.
+DURABLE = ("-c", "core.fsync=all", "-c", "core.fsyncObjectFiles=true")
 MAX_FILE_BYTES = 1 << 26  # maximum size in bytes of a file read from a commit
 
 
-def git(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, text: str | None = None) -> str:
+def git(
+    folder: Path,
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    text: str | None = None,
+    durable: bool = False,
+) -> str:
     """Run git in `folder` without the user's hooks, with `text` as standard input, and return its output.
+
+    If `durable`, the objects and refs that git writes are on the disk when it ends.
 
     Raises InputMissingError with git's message, OSError if the disk is full or read-only.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "-C", str(folder), "-c", "core.hooksPath=/dev/null", "-c", "advice.addEmbeddedRepo=false"]
+    command += DURABLE if durable else ()
     try:
         result = subprocess.run(
             [*command, *arguments],
@@ -127,12 +138,19 @@ def read_file_at(folder: Path, commit: str, name: str) -> str:
 
 
 def check_out(folder: Path, workspace: Path, commit: str) -> None:
-    """Make `workspace` a worktree of `folder` at `commit`; in an existing worktree, ignored files are kept."""
+    """Make `workspace` a worktree of `folder` at `commit`; in an existing worktree, ignored files are kept.
+
+    The caller holds the lock of the workspace, so no other git works there: the lock files that a killed git left in an
+    existing worktree are removed.
+    """
     if _is_worktree_of(folder, workspace):
+        for lock in Path(git(workspace, "rev-parse", "--absolute-git-dir")).glob("*.lock"):
+            lock.unlink(missing_ok=True)
         git(workspace, "reset", "--quiet", "--hard", commit)
         return
     shutil.rmtree(workspace, ignore_errors=True)
-    git(folder, "worktree", "add", "--quiet", "--force", "--detach", str(workspace), commit)
+    # twice --force: a git that was killed here leaves the missing worktree locked
+    git(folder, "worktree", "add", "--quiet", "--force", "--force", "--detach", str(workspace), commit)
 
 
 def _is_worktree_of(folder: Path, workspace: Path) -> bool:

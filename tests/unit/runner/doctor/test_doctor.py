@@ -138,16 +138,17 @@ def test_folders_that_cannot_be_written(place: Path, monkeypatch: pytest.MonkeyP
     assert exit_status(project.folders()) == 74
 
 
-def test_a_lock_that_a_killed_git_left(place: Path) -> None:
-    lock = place / ".git" / "worktrees" / "mr-1" / "index.lock"
+@pytest.mark.parametrize("name", ["worktrees/mr-1/index.lock", "HEAD.lock", "refs/heads/champion.lock"])
+def test_a_lock_that_a_killed_git_left(place: Path, name: str) -> None:
+    lock = place / ".git" / name
     lock.parent.mkdir(parents=True)
     lock.touch()
     assert results(project.locks) == [("ok", "none is stale")]  # a git command may be running
     old = lock.stat().st_mtime - 601
     os.utime(lock, (old, old))
     (found,) = project.locks()
-    assert (found.status, found.found) == ("problem", ".git/worktrees/mr-1/index.lock is older than 10 minutes")
-    assert found.fix.endswith("rm .git/worktrees/mr-1/index.lock")
+    assert (found.status, found.found) == ("problem", f".git/{name} is older than 10 minutes")
+    assert found.fix.endswith(f"rm .git/{name}")
 
 
 def test_the_mirror_is_a_folder_or_responds(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
