@@ -12,7 +12,7 @@ from typing import Any
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State
-from prefect.states import Completed
+from prefect.states import Completed, Failed
 
 from epigram.cli import program
 from epigram.runner.retraining.retraining import finished_run, open_session
@@ -27,6 +27,7 @@ def retrain(root: Path | str = ".", dataset: str | None = None) -> State[Any]:
     """Ingest new rows, run the pipeline on all rows, and promote the chosen model if it beats the champion.
 
     `dataset` is the base data set; if None, that of the champion or of params.yaml. The state's data is a Retraining.
+    If files were skipped, the state is Failed, and its message names them, so that a notice is sent.
     Raises TryAgainError if another retraining is running, DataError for new rows that break a rule.
     """
     with open_session(Path(root).resolve(), dataset) as session:
@@ -39,9 +40,9 @@ def retrain(root: Path | str = ".", dataset: str | None = None) -> State[Any]:
                 promote(tree, challenged)
             result = session.result(run, ingestion, challenged)
     create_markdown_artifact(result.as_markdown(), key="champion")
-    skipped = f"; skipped files: {len(ingestion.skipped)}" if ingestion.skipped else ""
-    name = "Promoted" if result.promoted else "Refused"
-    return Completed(name=name, message=f"{result.reason}{skipped}", data=result)
+    if result.skipped:
+        return Failed(message="\n".join([result.outcome, *result.skipped]), data=result)
+    return Completed(name="Promoted" if result.promoted else "Refused", message=result.reason, data=result)
 
 
 if __name__ == "__main__":

@@ -59,6 +59,20 @@ def test_a_stage_has_a_gpu_of_its_node_for_itself(toy: Toy) -> None:
     assert fits == ["begin", "end", "begin", "end"]
 
 
+def test_trials_in_parallel_have_a_gpu_each(toy: Toy) -> None:
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "num_gpus": 2})
+    try:
+        toy.tell({"fit@mlp": {"show": [VISIBLE], "sleep": 2}})
+        options = ("--ray", cluster.address, "--systems", "mlp", "--over", "seeds=[0],[1]")
+        _, errors = toy.command(*options, name="sweep").communicate(timeout=300)
+    finally:
+        cluster.shutdown()
+    shown = [event for name, event, *_ in toy.events() if event.startswith(VISIBLE)]
+    assert sorted(shown) == [f"{VISIBLE}=0", f"{VISIBLE}=1"], errors
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_outlives_a_flow_that_is_ended(toy: Toy, number: signal.Signals) -> None:
     toy.tell({"gather": {"sleep": 600, "child": True}})

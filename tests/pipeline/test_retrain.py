@@ -76,6 +76,40 @@ def test_a_better_model_is_promoted_and_can_be_taken_back(shop: Shop) -> None:
         champion.rollback(shop.root)
 
 
+def empty(shop: Shop) -> Path:
+    """Put a file without rows into the inbox."""
+    shop.incoming.mkdir(exist_ok=True)
+    file = shop.incoming / "empty.csv"
+    file.write_text("review,stars\n")
+    return file
+
+
+def test_a_retraining_that_skips_a_file_is_failed_after_its_work(shop: Shop) -> None:
+    """A state that is Failed sends a notice."""
+    from flows.retrain import retrain
+
+    file = empty(shop)
+    shop.arrive("monday.csv", reviews(300, "slang", seed=1))
+    state: Any = retrain(shop.root, return_state=True)
+    result = state.result(raise_on_failure=False)
+    assert (result.promoted, result.ingestion.rows, result.ingestion.files) == (True, 300, ("monday.csv",))
+    assert champion.current(shop.root) == result.champion and result.champion.number == 2
+    assert state.is_failed() and state.message.startswith("promoted: better: tfidf_svm")
+    assert state.message.endswith(f"\nskipped: {file} has no rows; add rows or remove the file")
+
+
+def test_a_drift_check_whose_retraining_skips_a_file_is_failed(shop: Shop) -> None:
+    from flows.drift import drift_check
+
+    file = empty(shop)
+    shop.arrive("slang.csv", reviews(300, "slang", seed=1))
+    state: Any = drift_check(shop.root, return_state=True)
+    found = state.result(raise_on_failure=False)
+    assert found.outcome.startswith("promoted: better"), found
+    assert state.is_failed()
+    assert state.message == f"{found}\nskipped: {file} has no rows; add rows or remove the file"
+
+
 def test_a_model_that_learnt_from_noise_is_refused(shop: Shop) -> None:
     noise = reviews(200, "plain", seed=2)
     shop.arrive("noise.csv", noise.with_columns(stars=noise["stars"].shuffle(seed=3)))
@@ -292,3 +326,12 @@ def test_the_command_shows_the_champion(shop: Shop) -> None:
     assert shown.stdout.startswith("champion 1: tfidf_svm on shop_live, accuracy")
     refused = command(shop, "--rollback")
     assert (refused.returncode, refused.stderr) == (66, "error: cannot roll back: champion 1 is the first\n")
+
+
+def test_the_command_prints_the_result_before_the_files_that_it_skipped(shop: Shop) -> None:
+    file = empty(shop)
+    shop.arrive("monday.csv", reviews(4, "slang", seed=1))
+    done = command(shop)
+    assert done.returncode == 65
+    assert done.stderr.endswith(f"error: {file} has no rows; add rows or remove the file\n"), done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["added", "refused:", "champion", "model:"]

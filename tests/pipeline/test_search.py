@@ -92,3 +92,33 @@ def test_the_same_search_again_continues_its_plan(searched: Path) -> None:
 def test_options_that_contradict_each_other_are_refused(searched: Path, options: list[str], said: str) -> None:
     code = 66 if "none.yaml" in options else 64
     assert said in run(searched, "epigram.cli", "run", *options, code=code)
+
+
+SOURCE = """\
+name: mine
+about: a few texts
+language: en
+task: single
+licence: none
+files: [{{path: x.jsonl, {origin}}}]
+read: {{reader: jsonl}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("origin", "code", "said"),
+    [
+        ("local: data/local/x.jsonl", 65, "x.jsonl line 2 is not a JSON object"),
+        (f"url: 'http://127.0.0.1:9/x.jsonl', sha256: '{64 * '0'}'", 69, "127.0.0.1:9"),
+    ],
+)
+def test_a_search_ends_with_the_exit_code_of_the_stage_that_failed(
+    origin: str, code: int, said: str, tmp_path: Path
+) -> None:
+    folder = tree(tmp_path)
+    (folder / "data/sources/mine.yaml").write_text(SOURCE.format(origin=origin))
+    (folder / "data/local/x.jsonl").write_text('{"text": "fine", "label": "good"}\n{broken\n')
+    params = yaml.safe_load((folder / "params.yaml").read_text())
+    (folder / "params.yaml").write_text(yaml.safe_dump(params | {"download": {"tries": 1}}))
+    printed = run(folder, "epigram.cli", "run", "--dataset", "mine", "--budget", "10m", code=code)
+    assert said in printed and "Traceback" not in printed

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from epigram.core.errors import ParameterError
+from epigram.runner.prefect.gpus import VISIBLE
 from epigram.runner.prefect.sweep import Result, best_per_dataset, make_trials, sort_results
 from epigram.runner.workspace.request import Request
 from tests.support.processes import gone, until
@@ -81,6 +82,22 @@ def test_ctrl_c_ends_every_run(toy: Toy) -> None:
     assert "Traceback" not in errors
     until(lambda: all(map(gone, family)), 30)
     assert toy.journal() == ["gather"]  # the second run did not start
+
+
+def test_trials_in_parallel_have_a_gpu_each(toy: Toy) -> None:
+    """Each trial is a process of its own, which would take the first GPU."""
+    program = toy.told / "bin" / "nvidia-smi"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'GPU 0: H100'\necho 'GPU 1: H100'\n")
+    program.chmod(0o755)
+    toy.tell({"fit@mlp": {"show": [VISIBLE], "sleep": 2}})
+    env = toy.env | {"PATH": f"{program.parent}:{toy.env['PATH']}", VISIBLE: "5,7,9"}
+    command = toy.command(
+        *("--systems", "mlp", "--over", "seeds=[0],[1]", "--max-parallel", "2"), name="sweep", env=env
+    )
+    _, errors = command.communicate(timeout=300)
+    shown = [event for name, event, *_ in toy.events() if event.startswith(VISIBLE)]
+    assert sorted(shown) == [f"{VISIBLE}=5", f"{VISIBLE}=7"], errors
 
 
 @pytest.mark.slow

@@ -77,6 +77,23 @@ def test_another_system_that_fails_is_left_out(toy: Toy, capfd: pytest.CaptureFi
     assert planned(toy)["systems"] == {"mlp": {"view": "token"}}
 
 
+def test_the_processes_of_the_pass_before_a_failure_are_gone(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They wait for the next stage of a runner that gets no more stages."""
+    toy.tell({"fit@bert": {"codes": [65]}})
+    waited: list[bool] = []
+    leave_out = PipelineRun.leave_out_unfinished
+
+    def left_out(run: PipelineRun) -> bool:
+        waiting = [process.child for process in run._runner._processes._idle]
+        if again := leave_out(run):
+            waited.extend(child.poll() is None for child in waiting)
+        return again
+
+    monkeypatch.setattr(PipelineRun, "leave_out_unfinished", left_out)
+    assert limited(toy, 300).code == 0
+    assert waited and not any(waited)
+
+
 @pytest.mark.parametrize(("finished", "left_out"), [((), ["bert"]), (("fit@bert",), [])])
 def test_a_system_that_is_up_to_date_is_finished_before_its_task_says_so(
     finished: tuple[str, ...], left_out: list[str]

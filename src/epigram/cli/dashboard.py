@@ -41,8 +41,7 @@ def main(
         signal.signal(number, signal.default_int_handler)
     code = [str(root), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, code))  # scheduled runs are separate processes
-    record_url = service_lock.acquire()
-    with contextlib.suppress(KeyboardInterrupt):
+    with service_lock.acquire(root) as record_url, contextlib.suppress(KeyboardInterrupt):
         process_manager.serve(root, port, lambda url: _announce(url, record_url))
 
 

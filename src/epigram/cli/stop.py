@@ -11,8 +11,8 @@ def main() -> None:
 
     Example: epigram stop
     """
-    enter_project("stop", "serve")
+    root = enter_project("stop", "serve")
     from epigram.runner.service import service_lock
 
-    service = service_lock.stop()
+    service = service_lock.stop(root)
     echo(f"stopped process {service.process}" if service else "no service is running for this repository")

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import ClassVar, NoReturn, ParamSpec
+from typing import NoReturn, ParamSpec
 
 from epigram.core.display import discard_output, echo, is_output_closed
 from epigram.core.memory_limit import is_near_limit
@@ -45,7 +45,7 @@ REMEDIES = {
 class EpigramError(Exception):
     """Base class of errors with an exit code; `str(error)` is the message for the user."""
 
-    code: ClassVar[int] = 70
+    code: int = 70
 
 
 class ParameterError(EpigramError):

@@ -42,11 +42,13 @@ class ProcessPool:
 
     def discard(self, child: subprocess.Popen[str]) -> None:
         """Forget a child that has ended."""
-        self._children.discard(child)
+        with self._lock:
+            self._children.discard(child)
 
     def stop(self) -> None:
         """Terminate all children and start no new ones."""
         with self._lock:
             self.stopped = True
-            for child in self._children:
-                terminate(child)
+            children = list(self._children)
+        for child in children:
+            terminate(child)

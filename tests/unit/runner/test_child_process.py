@@ -5,7 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -61,3 +63,40 @@ def test_a_command_ends_with_its_supervisor(end: Callable[[subprocess.Popen[str]
     end(child)
     assert child.wait(60) == code
     until(lambda: not alive(command), 10)
+
+
+def test_children_that_end_meanwhile_do_not_end_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread of a child forgets it as soon as it has ended, while `stop` terminates the others."""
+    pool, ended = child_process.ProcessPool(), list[Any]()
+    children: list[Any] = [object() for _ in range(3)]
+    for child in children:
+        pool.start(lambda child=child: child)  # type: ignore[misc]
+
+    def terminate(child: Any) -> None:
+        ended.append(child)
+        thread = threading.Thread(target=pool.discard, args=(child,), daemon=True)
+        thread.start()
+        thread.join(10)
+        assert not thread.is_alive(), "a child cannot be forgotten during the stop"
+
+    monkeypatch.setattr(child_process, "terminate", terminate)
+    pool.stop()
+    assert len(ended) == 3 and all(child in ended for child in children)
+    assert pool.start(lambda: children[0]) is None and not pool._children
+
+
+def test_a_child_is_not_forgotten_while_another_starts() -> None:
+    pool = child_process.ProcessPool()
+    first, second, threads = object(), object(), list[threading.Thread]()
+    pool.start(lambda: first)  # type: ignore[arg-type, return-value]
+
+    def launch() -> Any:
+        threads.append(threading.Thread(target=pool.discard, args=(first,), daemon=True))
+        threads[0].start()
+        threads[0].join(0.2)
+        assert threads[0].is_alive()
+        return second
+
+    pool.start(launch)
+    threads[0].join(10)
+    assert pool._children == {second}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from epigram.runner.service import webhook_relay
@@ -32,6 +33,29 @@ def test_a_request_that_is_none_is_answered(
             line.shutdown(socket.SHUT_WR)
             assert line.recv(12) == b"HTTP/1.0 " + status
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "x is Failed\nrow 3: <!channel> <http://evil|R&D>\x1b[31m\u202e\x00\nhttp://127.0.0.1:4200/run?a=1&b=2",
+            "x is Failed\nrow 3: &lt;!channel&gt; &lt;http://evil|R&amp;D&gt;\nhttp://127.0.0.1:4200/run?a=1&b=2",
+        ),
+        ("cut off in a row\n<!channel>", "cut off in a row\n&lt;!channel&gt;"),
+        ('one line & "more"', 'one line & "more"'),
+    ],
+)
+def test_rows_and_labels_in_a_notice_are_plain_text(text: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[dict[str, str]] = []
+
+    def post(address: str, *, json: dict[str, str], timeout: float) -> httpx.Response:
+        sent.append(json)
+        return httpx.Response(200)
+
+    monkeypatch.setattr(httpx, "post", post)
+    webhook_relay._send("http://127.0.0.1:9/secret", text)
+    assert sent == [{"text": expected}]
 
 
 def test_an_address_whose_host_is_no_name_is_said_without_it(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from epigram.core.signals import raise_on_signals
 from epigram.data.sources.access import redact_address
 from epigram.runner.prefect import prefect_adapter, ray_address
 from epigram.runner.prefect.publish import Run, RunFailedError
+from epigram.runner.prefect.trial_gpus import needed_gpus, share_gpus
 from epigram.runner.prefect.up_to_date import finish_if_up_to_date
 from epigram.runner.service import server
 from epigram.runner.service.server import Server
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from epigram.runner.prefect.sweep import Result, Trial
     from epigram.runner.search.goal import Goal
+    from epigram.runner.workspace.settings import Settings
 
 LATE_IMPORTS = ("dvc.repo", "networkx", "fastapi.encoders")  # imported by Prefect and DVC at the flow's first step
 CHECKS = "epigram.training.preflight"  # of the systems, in PipelineRun; imports PyTorch
@@ -88,19 +91,30 @@ def execute_sweep(trials: list[Trial], load: Load, name: str, at_once: int, ray:
     """
     root = trials[0].request.root
     reservations.check_not_referenced(root, [str(trial.request.name) for trial in trials])
-    for trial in trials:
-        overrides.check(trial.request)
+    checked = {str(trial.request.name): overrides.check(trial.request) for trial in trials}
+    settings = {name: found for name, found in checked.items() if found is not None}
     ray_address.ping(ray)
     api, flow = start_server(load)
     from prefect.task_runners import ThreadPoolTaskRunner
 
     from epigram.runner.prefect import ray_cluster
 
-    with ray_cluster.connect(ray, root, at_once) as workers:
+    with ray_cluster.connect(ray, root, at_once) as workers, _gpus(settings, at_once, on_ray=bool(ray)):
         runner: Any = workers or ThreadPoolTaskRunner(max_workers=at_once)
         configured = flow.with_options(task_runner=runner, flow_run_name=name)
         results: list[Result] = run_flow(api, lambda: configured(trials, return_state=True))
     return results
+
+
+def _gpus(settings: Mapping[str, Settings], at_once: int, *, on_ray: bool) -> AbstractContextManager[Any]:
+    """Return the context in which the trials with these settings get their GPUs, from Ray or of this machine."""
+    from epigram.runner.prefect import ray_cluster
+
+    if not on_ray:
+        return share_gpus(settings, at_once)
+    if not (most := ray_cluster.gpus_per_node()):
+        return nullcontext()
+    return ray_cluster.reserve_gpus(min(most, max(map(needed_gpus, settings.values()))))
 
 
 def call_flow(load: Load, *arguments: Any) -> Any:
@@ -112,7 +126,7 @@ def call_flow(load: Load, *arguments: Any) -> Any:
     return run_flow(api, lambda: flow(*arguments, return_state=True))
 
 
-def start_server(load: Load, *modules: str, check: Callable[[], None] = lambda: None) -> tuple[Server, Any]:
+def start_server(load: Load, *modules: str, check: Callable[[], object] = lambda: None) -> tuple[Server, Any]:
     """Return a Prefect server that responds, and the flow, which is imported while the server starts.
 
     If this process starts the server, it has time to import `modules` as well. `check` is called meanwhile, too; the

@@ -129,6 +129,7 @@ class PipelineRun:
         until = None if self._limit.left_out else self._limit.until
         self.request = replace(self.request, plan=plan, systems_until=until)
         overrides.write(self.workspace.path / "params.yaml", self.request)
+        self._runner.stop()  # its idle processes of DVC, since the graph gets another runner
         self._prepare()
         return True
 

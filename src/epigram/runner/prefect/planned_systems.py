@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from epigram.core.errors import EpigramError, ParameterError
 from epigram.models.settings import System
-from epigram.runner.workspace.settings import load
+from epigram.runner.workspace.settings import Settings, load
 
 if TYPE_CHECKING:
     from epigram.models.recipe import Recipe
@@ -50,15 +50,19 @@ class PlannedSystem:
 
 def read_systems(params: Path) -> dict[str, PlannedSystem]:
     """Return the systems and the students of a params.yaml; empty if it is of a revision that this code cannot read."""
-    found = {}
     try:
-        settings = load(params)
-        for name, system in {**settings.systems, **settings.students}.items():
-            checkpoint = settings.views[system.view].checkpoint
-            planned = PlannedSystem.of(name, system, settings.train, checkpoint)
-            if name in settings.students:
-                planned = replace(planned, config=replace(planned.config, processes=1))  # as the stage does
-            found[name] = planned
+        return plan_systems(load(params))
     except EpigramError:
         return {}
+
+
+def plan_systems(settings: Settings) -> dict[str, PlannedSystem]:
+    """Return the systems and the students of `settings`. Raises EpigramError for a wrong one."""
+    found = {}
+    for name, system in {**settings.systems, **settings.students}.items():
+        checkpoint = settings.views[system.view].checkpoint
+        planned = PlannedSystem.of(name, system, settings.train, checkpoint)
+        if name in settings.students:
+            planned = replace(planned, config=replace(planned.config, processes=1))  # as the stage does
+        found[name] = planned
     return found

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epigram.core.config_types import validate_as
+from epigram.core.display import echo
 from epigram.core.errors import EpigramError, ParameterError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json
 from epigram.core.outcome import Outcome
@@ -23,6 +26,7 @@ from epigram.runner.workspace.workspace import Workspace
 if TYPE_CHECKING:
     from epigram.evaluation.summary import Summary
 
+FAILED = "-failed"  # what follows the name of a run in the name of the folder of a failed one
 SPEED_FOLDER = Path("data/speed")  # measured times; no DVC output, because dvc.lock is the same on every machine
 EXECUTED_STATES = {"Completed", "Failed", "Cancelled"}
 
@@ -86,11 +90,11 @@ class Run:
 
 
 class RunFailedError(EpigramError):
-    """Error for a run in which a stage failed."""
+    """Error for a run in which a stage failed; its exit code is that of the stage."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run.message)
-        self.run = run
+        self.run, self.code = run, run.code
 
 
 def comparison(graph: Graph, workspace: Workspace) -> dict[str, Any]:
@@ -105,11 +109,12 @@ def comparison(graph: Graph, workspace: Workspace) -> dict[str, Any]:
 def write_run(run: Run, graph: Graph, workspace: Workspace, plan: Mapping[str, Any] | None = None) -> Path:
     """Write runs/NAME/ with summary.json, report.html, model/ (the chosen model) and the files about data quality.
 
-    The folder also has the `plan` of a search. If the run succeeded, runs/latest points to it. Returns the folder.
+    The folder also has the `plan` of a search. If the run succeeded, runs/latest points to it. A failed run never
+    replaces a complete one of its name: it is written to runs/NAME-failed. Returns the folder.
     """
-    folder, summary_file = workspace.main / "runs" / run.name, graph.find("summary.json")
+    folder, summary_file = _folder(run, workspace.main / "runs"), graph.find("summary.json")
     with atomic_folder(folder) as temporary:
-        write_json(temporary / "summary.json", run.as_json())
+        write_json(temporary / "summary.json", run.as_json() | {"name": folder.name})
         if plan:
             write_plan(temporary / PLAN, Plan(**plan))
         if run.comparison and summary_file:
@@ -121,7 +126,24 @@ def write_run(run: Run, graph: Graph, workspace: Workspace, plan: Mapping[str, A
             shutil.copyfile(file, temporary / file.name)
     if not run.code:
         set_link(folder.parent / "latest", run.name)
+    elif folder.name != run.name:
+        echo(f"note: runs/{run.name} is a complete run and stays; this one is in runs/{folder.name}", file=sys.stderr)
     return folder
+
+
+def _folder(run: Run, runs: Path) -> Path:
+    """Return the folder of `run` in `runs`; that of a failed run has no complete run."""
+    names = chain([run.name, f"{run.name}{FAILED}"], (f"{run.name}{FAILED}-{number}" for number in count(2)))
+    return next(runs / name for name in names if not run.code or not _is_complete(runs / name))
+
+
+def _is_complete(folder: Path) -> bool:
+    """Return whether `folder` has the summary of a run that succeeded."""
+    try:
+        summary = read_json(folder / "summary.json")
+    except (EpigramError, OSError):
+        return False
+    return isinstance(summary, dict) and summary.get("exit_code") == 0
 
 
 def create_artifacts(run: Run, graph: Graph, folder: Path) -> None:

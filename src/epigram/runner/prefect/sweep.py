@@ -25,6 +25,7 @@ from epigram.core.outcome import OUTCOME_FILE, read_outcome
 from epigram.core.signals import interrupt_waits
 from epigram.runner import child_process
 from epigram.runner.prefect import markdown
+from epigram.runner.prefect.trial_gpus import acquire_gpus
 from epigram.runner.workspace.request import Request
 
 if TYPE_CHECKING:
@@ -115,15 +116,16 @@ def _run_command(request: Request, outcome_file: Path) -> int | None:
     """Run the request as a command; return its exit code, or None if the sweep was stopped before it could start."""
     log = get_run_logger()
     command = [sys.executable, "-m", "epigram.cli", "run", *_arguments(request)]
-    environment = {**os.environ, OUTCOME_FILE: str(outcome_file)}
-    options = {"cwd": request.root, "env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    child = CHILD_RUNS.start(lambda: child_process.start(command, **options))
-    if child is None:
-        return None
-    with child:
-        for line in child.stdout or ():
-            log.info("%s", line.rstrip())
-    CHILD_RUNS.discard(child)
+    with acquire_gpus(str(request.name)) as gpus:
+        environment = {**os.environ, **gpus, OUTCOME_FILE: str(outcome_file)}
+        options = {"cwd": request.root, "env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        child = CHILD_RUNS.start(lambda: child_process.start(command, **options))
+        if child is None:
+            return None
+        with child:
+            for line in child.stdout or ():
+                log.info("%s", line.rstrip())
+        CHILD_RUNS.discard(child)
     return child.returncode
 
 

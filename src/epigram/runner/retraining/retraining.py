@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from epigram.core.display import escape_markdown
 from epigram.core.errors import EpigramError, TryAgainError
@@ -21,6 +21,8 @@ from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.settings import Settings, load
 from epigram.runner.workspace.workspace import open_workspace
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +39,11 @@ class Retraining:
     def outcome(self) -> str:
         """Whether the new model was promoted, and why."""
         return f"{'promoted' if self.promoted else 'refused'}: {self.reason}"
+
+    @property
+    def skipped(self) -> list[str]:
+        """One line for each file that was left in the inbox, with the reason."""
+        return [f"skipped: {line}" for line in self.ingestion.skipped]
 
     def as_markdown(self) -> str:
         """Return the result as a page for the dashboard."""
@@ -119,8 +126,17 @@ def open_session(root: Path, dataset: str | None) -> Iterator[Session]:
 
 def finished_run(result: Any) -> Run:
     """Return the run of the flow `pipeline` from the data of its state. Raises the error that ended it."""
+    return _finished(result, Run)
+
+
+def finished_retraining(result: Any) -> Retraining:
+    """Return the result of the flow `retrain` from the data of its state. Raises the error that ended it."""
+    return _finished(result, Retraining)
+
+
+def _finished(result: Any, kind: type[T]) -> T:
     if isinstance(result, BaseException):
         raise result
-    if not isinstance(result, Run):
-        raise EpigramError("the pipeline ended without a result")
+    if not isinstance(result, kind):
+        raise EpigramError(f"the flow ended without a {kind.__name__.lower()}")
     return result

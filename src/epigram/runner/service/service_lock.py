@@ -1,9 +1,11 @@
 """Record of the process that serves this repository, and of the server's address.
 
-The process locks the record file as long as it lives, and the operating system releases the lock however the process
+The process locks the record file as long as it serves, and the operating system releases the lock however the process
 ends. A record that is not locked is invalid, even if another process has the same id by now. Readers test this with a
 shared lock, which `filelock` does not have; with exclusive locks, one of two readers at once would take the other for
-the serving process.
+the serving process. A lock alone does not say which process it is: PREFECT_HOME may be that of several repositories, or
+on a disk of several containers, and a child of a killed process may hold its lock. So the record also has the
+repository and what tells the process from others with its id.
 """
 
 from __future__ import annotations
@@ -13,55 +15,66 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TextIO
 
-from epigram.core.errors import TryAgainError
+from epigram.core.errors import ParameterError, TryAgainError
 
 CHECK_INTERVAL = 0.05  # seconds between two checks
 MAX_CHECKS = 20  # number of checks while another process reads or writes the record
 STOP_TIMEOUT = 120.0  # seconds to wait until everything has ended
-
-_locked_files: list[TextIO] = []  # open, and therefore locked, until the process ends
+START_FIELD = 22 - 3  # of /proc/PID/stat after the name of the command, which may contain spaces; see proc(5)
 
 
 @dataclass(frozen=True)
 class Service:
-    """The serving process and the server's address, which is empty during startup."""
+    """The serving process and the server's address, which is empty during startup.
+
+    `root` is the repository. `started` (clock ticks since boot) and `namespace` are empty without Linux's /proc.
+    """
 
     process: int
     url: str = ""
+    root: str = ""
+    started: str = ""
+    namespace: str = ""
 
 
-def acquire() -> Callable[[str], None]:
-    """Register this process as the serving one until it ends; return a function that records the server's address.
+@contextmanager
+def acquire(root: Path) -> Iterator[Callable[[str], None]]:
+    """Register this process as the one that serves `root`, until the end of the context.
 
-    Raises TryAgainError if another process serves this repository.
+    Yields a function that records the server's address. Raises TryAgainError if another process is registered.
     """
     path = _record_file()
     path.parent.mkdir(parents=True, exist_ok=True)
-    file = path.open("a+")
-    _lock(file.fileno())
-    _locked_files.append(file)
+    own = Service(os.getpid(), "", str(root.resolve()), _start_time(os.getpid()), _namespace())
+    with path.open("a+") as file:
+        _lock(file.fileno(), own)
 
-    def write(url: str) -> None:
-        file.truncate(0)
-        file.write(json.dumps({"process": os.getpid(), "url": url}))
-        file.flush()
+        def write(url: str) -> None:
+            file.truncate(0)
+            file.write(json.dumps(asdict(replace(own, url=url))))
+            file.flush()
 
-    write("")
-    return write
+        write("")
+        try:
+            yield write
+        finally:
+            file.truncate(0)
 
 
-def _lock(descriptor: int) -> None:
+def _lock(descriptor: int, own: Service) -> None:
     for _ in range(MAX_CHECKS):
         if _try_lock(descriptor, fcntl.LOCK_EX):
             return
         time.sleep(CHECK_INTERVAL)  # another process may hold a shared lock for a moment
     service = holder() or Service(0)
     where = f" at {service.url}" if service.url else ""
+    if service.root not in {"", own.root}:
+        raise TryAgainError(f"process {service.process} serves {_other(service)}")
     raise TryAgainError(
         f"process {service.process} already serves this repository{where}; use it, or stop it with epigram stop"
     )
@@ -83,14 +96,16 @@ def holder() -> Service | None:
     raise TryAgainError(f"{path} is locked and empty: another process is starting; try again later")
 
 
-def stop() -> Service | None:
-    """Terminate the serving process, wait for its end and return it; return None if there is none.
+def stop(root: Path) -> Service | None:
+    """Terminate the process that serves `root`, wait for its end and return it; return None if there is none.
 
-    Raises TryAgainError if it does not end in time.
+    Raises ParameterError if it serves another repository, TryAgainError if it is not the recorded process, or does not
+    end in time.
     """
     service = holder()
     if service is None:
         return None
+    _check_is_own(service, root)
     os.kill(service.process, signal.SIGTERM)
     deadline = time.monotonic() + STOP_TIMEOUT
     while (now := holder()) and now.process == service.process:
@@ -100,6 +115,42 @@ def stop() -> Service | None:
             )
         time.sleep(CHECK_INTERVAL)
     return service
+
+
+def _check_is_own(service: Service, root: Path) -> None:
+    """Raise an error if the service is that of another repository, or its process id may be that of another process."""
+    if service.root != str(root.resolve()):
+        raise ParameterError(f"nothing is stopped: process {service.process} serves {_other(service)}")
+    if service.namespace != _namespace():
+        raise TryAgainError(
+            f"nothing is stopped: process {service.process} of {_record_file()} runs in another container; run epigram "
+            "stop there"
+        )
+    if service.started != _start_time(service.process):
+        raise TryAgainError(
+            f"nothing is stopped: process {service.process} is not the service of {_record_file()}, which has ended; a "
+            "process that it started holds the file, end it"
+        )
+
+
+def _other(service: Service) -> str:
+    """Return which repository the service serves, and what to do."""
+    where = service.root or "a repository with an earlier version of epigram"
+    return f"{where} with the same PREFECT_HOME; stop it with Ctrl-C where it runs, or set another PREFECT_HOME"
+
+
+def _start_time(process: int) -> str:
+    """Return when the process started, in clock ticks since boot; empty if it does not exist, or without /proc."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[START_FIELD]
+    return ""
+
+
+def _namespace() -> str:
+    """Return the namespace of this process's id, which is that of its container; empty without /proc."""
+    with suppress(OSError):
+        return str(Path("/proc/self/ns/pid").readlink())
+    return ""
 
 
 def _try_lock(descriptor: int, lock: int) -> bool:

@@ -7,6 +7,7 @@ therefore gets only the relay's URL; only the process that runs the service know
 from __future__ import annotations
 
 import hmac
+import html
 import logging
 import secrets
 import sys
@@ -19,7 +20,7 @@ from threading import Thread
 from typing import Any
 
 from epigram.core.config_types import is_http_url
-from epigram.core.display import echo
+from epigram.core.display import echo, printable
 from epigram.core.errors import ParameterError
 
 MAX_MESSAGE_BYTES = 4_000  # maximum size of a notice in bytes
@@ -58,6 +59,16 @@ def start_relay(address: str) -> Iterator[str]:
         server.shutdown()
 
 
+def _escape(text: str) -> str:
+    """Return the notice without control characters, with `&`, `<` and `>` escaped, as Slack needs it.
+
+    Otherwise a row or a label in the message could become a link or a mention. The last line is the run's address, in
+    which `&` stays.
+    """
+    message, line, address = printable(text).rpartition("\n")
+    return "".join([html.escape(message, quote=False), line, address.replace("<", "&lt;").replace(">", "&gt;")])
+
+
 def _send(address: str, text: str) -> None:
     """Post the notice, with retries; print a failure without the address."""
     import httpx
@@ -66,7 +77,7 @@ def _send(address: str, text: str) -> None:
     for delay in RETRY_DELAYS:
         time.sleep(delay)
         try:
-            response = httpx.post(address, json={"text": text}, timeout=TIMEOUT)
+            response = httpx.post(address, json={"text": _escape(text)}, timeout=TIMEOUT)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # ValueError: invalid host name
             reason = type(error).__name__
             continue

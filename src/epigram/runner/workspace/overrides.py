@@ -29,13 +29,13 @@ SECTIONS = {  # sections of params.yaml with a part per name, and how to select 
 }
 
 
-def check(request: Request) -> None:
-    """Raise ParameterError if the overrides cannot run: for an unknown data set, system or setting.
+def check(request: Request) -> Settings | None:
+    """Return the settings of the run. Raises ParameterError for an unknown data set, system or setting.
 
-    A run of another revision is checked by that revision's own code when it runs.
+    A run of another revision is checked by that revision's own code when it runs; None is returned.
     """
     if request.revision:
-        return
+        return None
     check_version(request.root)
     params = request.root / "params.yaml"
     settings = load(params)
@@ -45,6 +45,7 @@ def check(request: Request) -> None:
             write(changed, request)
             settings = load(changed)
     _check_dataset(settings.dataset, request.root)
+    return settings
 
 
 def check_systems(params: Path) -> None:

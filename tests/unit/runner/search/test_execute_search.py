@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from epigram.core.errors import ParameterError
+from epigram.core.errors import ParameterError, exit_code
+from epigram.core.outcome import Outcome
 from epigram.runner.prefect import execution
+from epigram.runner.prefect.publish import Run, RunFailedError
 from epigram.runner.search.goal import Goal
 from epigram.runner.workspace.request import Request
 
@@ -49,3 +51,16 @@ def test_an_invalid_cluster_is_refused_before_the_search(tmp_path: Path, asked: 
     with pytest.raises(ParameterError, match="invalid --ray"):
         execution.execute_search(Request(root=tmp_path, ray="nowhere"), GOAL, 0.0, lambda: None)
     assert asked == []
+
+
+@pytest.mark.parametrize("code", [65, 69])
+def test_a_stage_that_fails_in_a_search_gives_the_command_its_exit_code(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failure = Outcome.failed("validate", code, "no good")
+    run = Run(name="x", dataset="mine", revision="unknown", wall_seconds=1.0, stages={}, failure=failure)
+    monkeypatch.setattr(execution, "start_server", lambda *_, **__: (None, lambda *_, **__: RunFailedError(run)))
+    monkeypatch.setattr(execution, "run_flow", lambda _, call: call())
+    with pytest.raises(RunFailedError, match=r"^validate: no good$") as raised:
+        execution.execute_search(Request(root=tmp_path, dataset="mine"), GOAL, 0.0, lambda: None)
+    assert exit_code(raised.value) == code
