@@ -72,8 +72,9 @@ def test_the_record_has_what_tells_the_process_from_others_and_is_empty_afterwar
 def test_the_start_of_a_process_is_that_of_the_kernel() -> None:
     with subprocess.Popen(["sleep", "600"]) as process:
         uptime, ticks = float(Path("/proc/uptime").read_text().split()[0]), os.sysconf("SC_CLK_TCK")
-        assert abs(int(service_lock._start_time(process.pid)) / ticks - uptime) < 10
+        started = service_lock._start_time(process.pid)
         process.kill()
+    assert abs(int(started) / ticks - uptime) < 10
     assert service_lock._start_time(process.pid) == ""
 
 

@@ -126,7 +126,7 @@ def write_run(run: Run, graph: Graph, workspace: Workspace, plan: Mapping[str, A
             shutil.copyfile(file, temporary / file.name)
     if not run.code:
         set_link(folder.parent / "latest", run.name)
-    elif folder.name != run.name:
+    if folder.name != run.name:
         echo(f"note: runs/{run.name} is a complete run and stays; this one is in runs/{folder.name}", file=sys.stderr)
     return folder
 
