@@ -75,7 +75,7 @@ def test_only_drift_of_labelled_texts_that_wait_starts_a_retraining(
 
     def retrain(root: Path, **_: Any) -> Any:
         began.append(root)
-        return SimpleNamespace(result=lambda: retraining(ingest.Ingestion(dataset="shop_live")))
+        return SimpleNamespace(result=lambda **_: retraining(ingest.Ingestion(dataset="shop_live")))
 
     moved = Measure(name="unknown", index=2.0, chance=0.1, drifted=True)
     found = Drift(champion=1, texts=9, labelled=labelled, threshold=0.25, measures=(moved,))
@@ -84,6 +84,21 @@ def test_only_drift_of_labelled_texts_that_wait_starts_a_retraining(
     state = flows.drift.drift_check.fn(root, file)
     assert began == [root] * retrained
     assert state.data.outcome.startswith("promoted: better" if retrained else "to retrain on such texts")
+
+
+@pytest.mark.parametrize("skipped", [(), ("a.csv is empty",)])
+def test_a_retraining_that_drift_starts_and_that_skips_files_fails_and_names_them(
+    root: Path, monkeypatch: pytest.MonkeyPatch, skipped: tuple[str, ...]
+) -> None:
+    moved = Measure(name="unknown", index=2.0, chance=0.1, drifted=True)
+    found = Drift(champion=1, texts=9, labelled=9, threshold=0.25, measures=(moved,))
+    ended = SimpleNamespace(result=lambda **_: retraining(ingest.Ingestion(dataset="shop_live", skipped=skipped)))
+    monkeypatch.setattr(flows.drift, "drift", lambda *_: found)
+    monkeypatch.setattr(flows.drift, "retrain", lambda *_, **__: ended)
+    state = flows.drift.drift_check.fn(root)
+    assert state.is_failed() == bool(skipped)
+    assert ("skipped: a.csv is empty" in state.message) == bool(skipped)
+    assert state.data.outcome.startswith("promoted: better")
 
 
 def test_drift_during_a_retraining_starts_no_second_one(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
