@@ -135,7 +135,7 @@ def test_several_labels_are_named_where_their_words_stand(several: Workshop, mod
     text = [line.split("\t")[0] for line in several.epigram("predict", model, *SEVERAL).out.splitlines()]
     rows = [json.loads(line) for line in several.epigram("predict", model, "--json", *SEVERAL).out.splitlines()]
     answers = Predictor(several.root / model).predict(list(SEVERAL))
-    assert text == [row["label"] for row in rows] == [answer.label for answer in answers] == wanted
+    assert text == [", ".join(row["labels"]) for row in rows] == [answer.label for answer in answers] == wanted
     for probabilities in [*(row["probabilities"] for row in rows), *(answer.probabilities for answer in answers)]:
         assert set(probabilities) == set(LABELS)
     for row, labels in zip(rows, SEVERAL.values(), strict=True):
