@@ -21,7 +21,7 @@ from benchmarks import accuracy_cells as cells
 from benchmarks import accuracy_resamples as resamples
 from benchmarks.accuracy_catalogue import TOOLS, missing
 from benchmarks.accuracy_cells import BUDGETS, Cell, Found
-from benchmarks.accuracy_data import SETS, Corpus, load
+from benchmarks.accuracy_data import SETS, load
 from benchmarks.accuracy_environments import python_of
 from benchmarks.accuracy_measure import THREADS, measure
 from benchmarks.accuracy_page import PAGE, rendered
@@ -78,20 +78,10 @@ def fill(
         say(f"{cell.name}: {found.get('failed') or found['accuracy']}, {found['seconds']:.0f} s")
 
 
-def whole(corpus: Corpus, _: Cell) -> Corpus:
-    """Return the rows of the data set."""
-    return corpus
-
-
-def split_again(corpus: Corpus, cell: Cell) -> Corpus:
-    """Return the rows of the data set in the split of the cell."""
-    return resamples.split_again(corpus, cell.sample)
-
-
-def measurer(cache_folder: Path, *, final: bool, part: Callable[[Corpus, Cell], Corpus] = whole) -> Measure:
+def measurer(cache_folder: Path, *, final: bool, resampled: bool = False) -> Measure:
     """Return the function that measures a cell, with the data sets and the environments in `cache_folder`.
 
-    `part` returns the rows of a cell from the data set.
+    If `resampled`, the sample of a cell is the number of a random split of the data set.
     """
     corpus = cache(lambda name: load(name, cache_folder / "corpora"))
     reason = cache(lambda name: missing(TOOLS[name]))
@@ -100,7 +90,10 @@ def measurer(cache_folder: Path, *, final: bool, part: Callable[[Corpus, Cell], 
     def measured(cell: Cell) -> Found:
         if reason(cell.tool):
             raise SkippedError(reason(cell.tool))
-        return measure(cell, TOOLS[cell.tool], part(corpus(cell.set), cell), python(cell.tool), final=final)
+        rows = corpus(cell.set)
+        if resampled:
+            rows = resamples.split_again(rows, cell.sample)
+        return measure(cell, TOOLS[cell.tool], rows, python(cell.tool), final=final)
 
     return measured
 
@@ -136,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("EPIGRAM_MIRROR is not set: the data sets are downloaded from their official addresses", file=sys.stderr)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
     folder = asked.results if asked.final else asked.results / DEV
-    measured = measurer(asked.cache, final=asked.final, part=split_again if asked.resamples else whole)
+    measured = measurer(asked.cache, final=asked.final, resampled=asked.resamples)
     fill(
         chosen(asked),
         measured,

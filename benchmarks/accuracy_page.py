@@ -83,7 +83,8 @@ def rendered(folder: Path = cells.FOLDER, resamples: Path = RESAMPLES) -> str:
     said += f"Test rows were scored {sum(scorings):,} times, at most {max(scorings, default=0)} times in one cell.\n"
     grid = grid_of(found)
     sections = [section(grid, rows) for rows in BUDGETS if tools_of(grid, rows)]
-    sections += [text for text in [resampled(compared(resamples))] if text]
+    if splits := compared(resamples):
+        sections.append(resampled(splits))
     return "\n".join([HEAD + said + machines(found), listed(), *(sections or [NONE])])
 
 
@@ -117,9 +118,9 @@ def section(grid: Grid, rows: int) -> str:
 
 
 def resampled(found: Mapping[str, tuple[int, Difference]]) -> str:
-    """Return the section of the random splits; it is empty if there are none."""
+    """Return the section of the random splits."""
     lines = [
         f"| {name} | {splits} | {one.mean:+.1f} [{one.low:.1f}, {one.high:.1f}] | {one.p:.2g} |\n"
         for name, (splits, one) in found.items()
     ]
-    return SPLITS + "".join(lines) if lines else ""
+    return SPLITS + "".join(lines)

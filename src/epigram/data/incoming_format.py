@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from epigram.core.errors import DataError
-from epigram.data.reading.decoding import guess_encoding
+from epigram.data.reading.decoding import encoding_of
 from epigram.data.sources.add import READER_BY_SUFFIX
 from epigram.data.sources.source import Source
 
@@ -29,12 +29,6 @@ def reader_options(file: Path, source: Source) -> dict[str, Any]:
     if values["reader"] == base == "csv":
         values |= _csv_format(file, source, values.get("encoding", "utf-8"))
     return values
-
-
-def encoding_of(file: Path) -> dict[str, Any]:
-    """Return the option `encoding` of a text file, without it for UTF-8."""
-    encoding = guess_encoding(file)
-    return {} if encoding in {"", "utf-8"} else {"encoding": encoding}
 
 
 def _csv_format(file: Path, source: Source, encoding: str) -> dict[str, Any]:

@@ -15,10 +15,11 @@ import polars as pl
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import sha256
-from epigram.data.incoming_format import encoding_of, reader_options
+from epigram.data.incoming_format import reader_options
 from epigram.data.reading.columns import MissingColumnError
 from epigram.data.reading.corpus import read_corpus
 from epigram.data.reading.csv_quoting import has_quoted_values, read_with_quote_fallback
+from epigram.data.reading.decoding import encoding_of
 from epigram.data.sources.source import File, Source
 from epigram.data.validation import violations
 from epigram.data.validation.row_batches import Rows

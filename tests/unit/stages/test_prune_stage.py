@@ -31,6 +31,7 @@ from epigram.training import tuning
 from epigram.training.checkpoint import read_finished
 from epigram.training.config import configure
 from epigram.training.threads import resolve_threads
+from tests.support.precisions import discards
 from tests.support.text_samples import encoded_in
 
 ENCODER = {"kind": "transformer", "width": 16, "heads": 2, "hidden": 16, "depth": 3}
@@ -209,10 +210,8 @@ def test_resume_state_of_another_precision_is_discarded(
     trained(view, tmp_path / "models/seed-0", {"kind": "linear"}, epochs=1)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(stage, "prune_seed", stop)
-    discarded = []
-    for fast in (False, False, True):
-        monkeypatch.setattr(precision, "has_fast_bf16", lambda _, fast=fast: fast)
-        with pytest.raises(KeyboardInterrupt):
-            stage.prune_seeds("mine", view.folder, Path("models"), DROPS, [0], Path("out"))
-        discarded.append("resume state discarded" in capsys.readouterr().out)
-    assert discarded == [False, False, True]
+
+    def start() -> None:
+        stage.prune_seeds("mine", view.folder, Path("models"), DROPS, [0], Path("out"))
+
+    assert discards(start, KeyboardInterrupt, monkeypatch, capsys) == [False, False, True]

@@ -12,10 +12,10 @@ import pytest
 import torch
 import yaml
 
-from epigram.models import precision
 from epigram.stages import train
 from epigram.text.settings import View as ViewSettings
 from epigram.training import hardware, setup
+from tests.support.precisions import discards
 from tests.support.tiny_bert import write_bert
 
 ROWS = [("good", "pos"), ("bad", "neg")] * 4
@@ -120,10 +120,8 @@ def test_resume_state_of_another_precision_is_discarded(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(train, "train_seed", stop)
-    discarded = []
-    for fast in (False, False, True):
-        monkeypatch.setattr(precision, "has_fast_bf16", lambda _, fast=fast: fast)
-        with pytest.raises(SystemExit):
-            stage({"recipe": "textcnn", "train": QUICK}, ViewSettings())
-        discarded.append("resume state discarded" in capsys.readouterr().out)
-    assert discarded == [False, False, True]
+
+    def start() -> None:
+        stage({"recipe": "textcnn", "train": QUICK}, ViewSettings())
+
+    assert discards(start, SystemExit, monkeypatch, capsys) == [False, False, True]

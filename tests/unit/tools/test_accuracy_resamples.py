@@ -80,3 +80,19 @@ def test_the_page_shows_the_splits(tmp_path: Path) -> None:
     fill(tmp_path / "splits", [1.0, 3.0])
     page = accuracy_page.rendered(tmp_path, tmp_path / "splits")
     assert "\n| ced | 2 | +2.0 [" in page
+
+
+@pytest.mark.parametrize("resampled", [False, True])
+def test_a_cell_is_measured_on_the_rows_of_its_own_split(
+    resampled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Corpus] = []
+    monkeypatch.setattr(accuracy, "load", lambda *_: corpus())
+    monkeypatch.setattr(accuracy, "missing", lambda _: "")
+    monkeypatch.setattr(accuracy, "python_of", lambda *_: "python")
+    monkeypatch.setattr(accuracy, "measure", lambda cell, tool, rows, *_, **__: seen.append(rows))
+    measured = accuracy.measurer(tmp_path, final=True, resampled=resampled)
+    for split in (1, 2):
+        measured(Cell("ced", 4_000, split, BASE, 300))
+    wanted = [split_again(corpus(), split) if resampled else corpus() for split in (1, 2)]
+    assert [rows.test["text"].to_list() for rows in seen] == [rows.test["text"].to_list() for rows in wanted]

@@ -14,7 +14,6 @@ from tokenizers import Tokenizer
 
 from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError
 from epigram.core.files import read_json
-from epigram.models import precision
 from epigram.nn.pretrained.warm_start import find_pretrained
 from epigram.runner.workspace.settings import load
 from epigram.stages import pretrain
@@ -28,6 +27,7 @@ from epigram.text.settings import (
 from epigram.text.tokenizers import vocabulary_of
 from epigram.text.unlabelled import write_texts
 from epigram.training.shards import Texts
+from tests.support.precisions import discards
 from tests.support.pretraining import CORPUS, SMALL, params
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -175,10 +175,8 @@ def test_resume_state_of_another_precision_is_discarded(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(pretrain, "_pretrain", stop)
-    discarded = []
-    for fast in (False, False, True):
-        monkeypatch.setattr(precision, "has_fast_bf16", lambda _, fast=fast: fast)
-        with pytest.raises(KeyboardInterrupt):
-            pretrain.run("v", PretrainSettings(**SMALL), encoded_view(ViewSettings()), Path("out"))
-        discarded.append("resume state discarded" in capsys.readouterr().out)
-    assert discarded == [False, False, True]
+
+    def start() -> None:
+        pretrain.run("v", PretrainSettings(**SMALL), encoded_view(ViewSettings()), Path("out"))
+
+    assert discards(start, KeyboardInterrupt, monkeypatch, capsys) == [False, False, True]

@@ -140,6 +140,12 @@ def guess_encoding(path: Path) -> str:
         return _guess_refined(file, 0)
 
 
+def encoding_of(path: Path) -> dict[str, str]:
+    """Return the option `encoding` with which a reader reads the file; empty for UTF-8, and if none is likely."""
+    encoding = guess_encoding(path)
+    return {} if encoding in {"", "utf-8"} else {"encoding": encoding}
+
+
 def _guess_refined(file: IO[bytes], offset: int) -> str:
     """Return the likely encoding by the lines from `offset` on, refined by bytes later in the file."""
     likely = _guess_at(file, offset)

@@ -16,7 +16,7 @@ from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import atomic_file, sha256, write_text
 from epigram.data.readers import KINDS
 from epigram.data.reading.csv_quoting import has_quoted_values, read_with_quote_fallback
-from epigram.data.reading.decoding import guess_encoding
+from epigram.data.reading.decoding import encoding_of
 from epigram.data.reading.splitting import SPLIT_BY_NAME
 from epigram.data.sources.replace import HEAD, known_checksums, with_own_keys
 from epigram.data.sources.source import CONTROL_CHARACTER, GROWING_SUFFIX, SOURCES
@@ -95,8 +95,8 @@ def _read_file(file: Path, columns: dict[str, Any]) -> tuple[dict[str, Any], pl.
     if file.suffix.lower() not in READER_BY_SUFFIX:
         raise ParameterError(f"{file} has an unsupported file type; expected {', '.join(READER_BY_SUFFIX)}")
     values = READER_BY_SUFFIX[file.suffix.lower()] | columns
-    if values["reader"] != "parquet" and (encoding := guess_encoding(file)) not in {"", "utf-8"}:
-        values["encoding"] = encoding
+    if values["reader"] != "parquet":
+        values |= encoding_of(file)
     return read_with_quote_fallback(lambda options: _read_rows(file, options), values, file, has_quoted_values)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from epigram.core.settings import read_params
+from epigram.evaluation.formats import join_names
 from epigram.runner.workspace.params_file import Params, edited
 from epigram.runner.workspace.unsuitable import unsuitable_systems
 
@@ -25,7 +26,7 @@ def use_dataset(params: Path, name: str) -> str | None:
         values["dataset"] = name
         removed = list(unsuitable_systems(values, params.parent))
         _remove(values, removed)
-    without = f", without {' and '.join(removed)}, which it does not suit" if removed else ""
+    without = f", without {join_names(removed)}, which it does not suit" if removed else ""
     return f"{params.name}: dataset is now {name}{without}; runs, retrainings and schedules use it"
 
 
