@@ -13,7 +13,7 @@ from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan
 from epigram.inference.dataset_batches import batches_of, template_of
 from epigram.models.batches import TextBatches
-from epigram.text.encoded_dataset import Split, View
+from epigram.text.dataset.encoded_dataset import Split, View
 
 BATCH = 64
 MAX_TOKENS = 16_384

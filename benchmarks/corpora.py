@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.timing import ROOT, SkippedError, process
 from epigram.core.ragged import ranges
-from epigram.text.encoded_dataset import Split
+from epigram.text.dataset.encoded_dataset import Split
 
 if TYPE_CHECKING:
     import polars as pl

@@ -25,7 +25,7 @@ from benchmarks.timing import Plan
 from epigram.inference.dataset_batches import batches_of, template_of
 from epigram.models.precision import has_fast_bf16
 from epigram.models.predict import predict
-from epigram.text.encoded_dataset import Split, View
+from epigram.text.dataset.encoded_dataset import Split, View
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.classification import Classification
 from epigram.training.trainer import Trainer

@@ -27,7 +27,7 @@ from epigram.models.precision import Precision, has_fast_bf16, matmul_precision,
 from epigram.models.predict import Predicted, predict
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import load, save
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.training.objectives.label_objective import label_objective
 from epigram.training.trainer import Trainer
 

@@ -20,8 +20,8 @@ from epigram.models.predict import predict
 from epigram.models.recipe import ENCODERS, parse_part
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import load as load_model
-from epigram.text.encoded_dataset import Split, View
-from epigram.text.tokenizers import load
+from epigram.text.dataset.encoded_dataset import Split, View
+from epigram.text.tokens.tokenizers import load
 
 SYSTEM, PACKAGE = "fast_text", "fasttext"
 TITLES, DEV = 116_365, 10_000  # all titles of train and of dev

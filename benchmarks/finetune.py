@@ -17,7 +17,7 @@ from benchmarks.measured_steps import WARM_UP, our_run, parts
 from benchmarks.minilm import FAST
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, SkippedError
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig
 
 BATCH, STEPS = 32, 100

@@ -19,7 +19,7 @@ from epigram.models.registry import RECIPES
 from epigram.nn.encoders.pretrained import PretrainedConfig
 from epigram.nn.heads.linear import LinearConfig
 from epigram.nn.layers.types import DataSpec
-from epigram.text.encoded_dataset import Split
+from epigram.text.dataset.encoded_dataset import Split
 
 VOCABULARY, CLASSES, PAD, UNK = 21_128, 10, 0, 1  # vocabulary size of the Chinese BERT
 BASE = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}

@@ -22,7 +22,7 @@ from benchmarks.timing import Plan, Run, apart
 from epigram.models.batches import Rows, TextBatches
 from epigram.models.precision import has_fast_bf16
 from epigram.nn.layers.types import Tokens
-from epigram.text.encoded_dataset import Split
+from epigram.text.dataset.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.label_objective import label_objective
 from epigram.training.trainer import Trainer

@@ -20,7 +20,7 @@ from epigram.inference.dataset_batches import template_of
 from epigram.inference.predictor import Predictor
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import save
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 
 TEXTS = 1_000
 SINGLES, ROUNDS = 50, 3

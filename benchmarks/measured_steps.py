@@ -14,7 +14,7 @@ from benchmarks.plain_loop import Example, Settings, examples_of
 from benchmarks.plain_loop import train as train_plain
 from benchmarks.timing import Plan
 from epigram.models.batches import TextBatches
-from epigram.text.encoded_dataset import Split, View
+from epigram.text.dataset.encoded_dataset import Split, View
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.label_objective import label_objective
 from epigram.training.trainer import Trainer

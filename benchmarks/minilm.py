@@ -10,7 +10,7 @@ import torch
 from epigram.inference.dataset_batches import data_spec_of
 from epigram.models.precision import has_fast_bf16
 from epigram.models.registry import RECIPES
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 
 SYSTEM, LENGTH = "bert", 128
 SIDE = 2_048  # size of the square matrices that measure the machine's limit

@@ -18,7 +18,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader
 
 from epigram.nn.layers.types import Tokens
-from epigram.text.encoded_dataset import Split
+from epigram.text.dataset.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
 from epigram.training.optimization import build_schedule
 

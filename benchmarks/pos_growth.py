@@ -30,9 +30,9 @@ from epigram.inference.dataset_batches import batches_of, data_spec_of, template
 from epigram.models.predict import predict
 from epigram.models.registry import RECIPES
 from epigram.nn.layers.pos_weighting import token_weights
-from epigram.text.encoded_dataset import View
-from epigram.text.pos_table import build, save
-from epigram.text.pos_versions import find_words, publish
+from epigram.text.dataset.encoded_dataset import View
+from epigram.text.pos.pos_table import build, save
+from epigram.text.pos.pos_versions import find_words, publish
 from epigram.text.settings import PosTableSettings
 from epigram.training.config import TrainingConfig
 from epigram.training.train_system import train_system

@@ -26,7 +26,7 @@ from epigram.models.predict import predict
 from epigram.models.registry import RECIPES
 from epigram.pruning.depth import prune
 from epigram.pruning.settings import PruneSettings
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.label_objective import label_objective
 from epigram.training.trainer import Trainer

@@ -13,7 +13,7 @@ from benchmarks.timing import Plan, SkippedError, process
 from epigram.inference.dataset_batches import data_spec_of, template_of
 from epigram.models.registry import RECIPES
 from epigram.models.serialization import save
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import configure
 
 SYSTEM, TITLES = "transformer_f", 840  # as many titles as the embedded corpus has texts

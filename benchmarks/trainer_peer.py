@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from benchmarks import minilm
 from benchmarks.plain_loop import examples_of
-from epigram.text.encoded_dataset import Split, View
+from epigram.text.dataset.encoded_dataset import Split, View
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from epigram.inference.dataset_batches import data_spec_of
 from epigram.models.precision import has_fast_bf16
 from epigram.models.registry import RECIPES
 from epigram.nn.layers.dropout import Dropout, replace_dropout
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 
 SYSTEMS = ("textcnn", "dpcnn", "att_blstm", "transformer")
 LENGTH = 32  # tokens; one of the peers pads every title to this length

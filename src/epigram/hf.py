@@ -38,8 +38,8 @@ from epigram.models.serialization import Saved, load
 from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.types import Tokens
-from epigram.text import tokenizers
-from epigram.text.pos_words import PosWords, WordWeights
+from epigram.text.dataset.pos_words import PosWords, WordWeights
+from epigram.text.tokens import tokenizers
 
 Folder = str | PathLike[str]
 CONFIG_KEYS = ("format", "system", "task", "about", "paper", "parts", "frame", "thresholds")  # keys of config.json

@@ -12,8 +12,8 @@ from epigram.core.errors import ParameterError
 from epigram.inference.dataset_batches import data_spec_of
 from epigram.models.recipe import Recipe
 from epigram.models.registry import RECIPES
-from epigram.text.encoded_dataset import View
-from epigram.text.pos_table import build, save
+from epigram.text.dataset.encoded_dataset import View
+from epigram.text.pos.pos_table import build, save
 from epigram.text.settings import PosTableSettings
 from epigram.training import optimizers
 from epigram.training.check_system import unused_settings

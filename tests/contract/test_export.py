@@ -26,7 +26,7 @@ from epigram.models.precision import resolve_precision
 from epigram.models.predict import predict
 from epigram.models.serialization import load
 from epigram.nn.layers.types import Prediction
-from epigram.text.pos_words import PosWords
+from epigram.text.dataset.pos_words import PosWords
 from tests.support.model_seeds import sealed
 from tests.support.saved_systems import saved
 from tests.support.small_systems import LABELS, NAMES, TOKEN_LABELS, recipe_of, texts_of

@@ -29,7 +29,7 @@ from epigram.nn import heads
 from epigram.nn.layers.types import DataSpec
 from epigram.report import columns
 from epigram.runner.workspace.settings import Settings
-from epigram.text.prompts import mask_counts
+from epigram.text.prompts.prompts import mask_counts
 from epigram.training.config import configure
 from epigram.training.objectives.label_objective import label_objective
 from epigram.training.preflight import check_systems

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from epigram.evaluation.thresholds import tuned_thresholds
 from epigram.models.batches import TextBatches
 from epigram.models.text_template import TextTemplate
-from epigram.text import pos_table
-from epigram.text.encoding import TextEncoder
-from epigram.text.prompts import build_prompt
+from epigram.text.pos import pos_table
+from epigram.text.prompts.prompts import build_prompt
 from epigram.text.settings import PosTableSettings
-from epigram.text.tokenizers import SPECIALS, character_tokenizer, word_tokenizer, wordpiece_tokenizer
-from epigram.text.vocabulary import prompt_ids
+from epigram.text.tokens.encoding import TextEncoder
+from epigram.text.tokens.tokenizers import SPECIALS, character_tokenizer, word_tokenizer, wordpiece_tokenizer
+from epigram.text.tokens.vocabulary import prompt_ids
 from tests.support.budget import cases
 from tests.support.budget import texts as nasty
 

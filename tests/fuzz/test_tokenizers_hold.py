@@ -12,10 +12,10 @@ from tokenizers import Tokenizer
 
 from epigram.core.errors import DataError
 from epigram.inference.texts import decode_lines
-from epigram.text.alignment import find_misaligned, word_numbers
-from epigram.text.encoding import TextEncoder
-from epigram.text.token_characters import CharacterEncoder
-from epigram.text.tokenizers import (
+from epigram.text.tokens.alignment import find_misaligned, word_numbers
+from epigram.text.tokens.encoding import TextEncoder
+from epigram.text.tokens.token_characters import CharacterEncoder
+from epigram.text.tokens.tokenizers import (
     SPECIALS,
     character_tokenizer,
     split_words,

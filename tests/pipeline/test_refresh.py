@@ -14,7 +14,7 @@ import yaml
 from epigram.core.errors import TryAgainError
 from epigram.runner.retraining import champion
 from epigram.runner.workspace.request import Request
-from epigram.text.pos_versions import read_version
+from epigram.text.pos.pos_versions import read_version
 from tests.support.project_copy import tree
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("prefect_server")]

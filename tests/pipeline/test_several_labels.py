@@ -14,7 +14,7 @@ from epigram.evaluation.thresholds import tuned_thresholds
 from epigram.inference.dataset_batches import batches_of
 from epigram.models.predict import predict
 from epigram.models.serialization import load
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from tests.support.bad_input import ROWS, Workshop
 
 FOOD = ("饭店", "味道", "早餐", "菜单")

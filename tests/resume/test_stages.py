@@ -18,7 +18,7 @@ import yaml
 from epigram.inference.dataset_batches import batches_of
 from epigram.models.serialization import load
 from epigram.pruning.depth import layer_accuracies
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from epigram.evaluation.temperature import fit_temperature
 from epigram.inference.open_predictor import open_predictor
 from epigram.models.manifest import TrainingFacts
 from epigram.models.serialization import load
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.training.teacher import Teacher, find_teacher
 from tests.support.bad_input import Workshop
 from tests.support.certain import (

@@ -17,7 +17,7 @@ from epigram.evaluation.results import read_evaluation
 from epigram.inference.open_predictor import open_predictor
 from epigram.runner.retraining.challenge import read_predictions
 from epigram.stages.ensemble import load_split
-from epigram.text.validated_corpus import ValidatedCorpus
+from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from tests.support.bad_input import Workshop
 from tests.support.certain import (
     compare,

@@ -15,7 +15,7 @@ import pytest
 from epigram.core.files import read_json
 from epigram.evaluation.examine_train import examine_train, sample_train
 from epigram.evaluation.settings import ExamineSettings
-from epigram.text.validated_corpus import ValidatedCorpus
+from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from tests.support.bad_input import Workshop
 from tests.support.certain import LABELS, WORD, lines, run, several_labels, text_of
 

@@ -17,8 +17,8 @@ from epigram.evaluation.thresholds import tuned_thresholds
 from epigram.inference.predictor import Predictor
 from epigram.models.predict import Predicted
 from epigram.models.serialization import load
-from epigram.text.encoded_dataset import View
-from epigram.text.validated_corpus import ValidatedCorpus
+from epigram.text.dataset.encoded_dataset import View
+from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from epigram.training.fitters.linear_svm import fit_scale
 from tests.support.bad_input import Workshop
 from tests.support.certain import (

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from epigram.core.files import read_json
 from epigram.inference.predictor import Predictor
 from epigram.models.serialization import load
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from tests.support.bad_input import Ended, Workshop
 from tests.support.certain import FILLERS, LABELS, WORD, run, run_to_augment, without_spans
 from tests.support.hub_server import CHECKPOINT, REVISION, HubServer, environment, hub

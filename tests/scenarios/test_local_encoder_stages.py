@@ -16,7 +16,7 @@ from epigram.inference.export import export
 from epigram.inference.predictor import Predictor
 from epigram.models.serialization import load
 from epigram.nn.layers.types import Tokens
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from tests.support import sentence_encoder, static_model
 from tests.support.bad_input import Workshop
 from tests.support.certain import FILLERS, LABELS, WORD, run_systems, run_to_train, without_spans

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from epigram.core.files import read_json
 from epigram.evaluation.results import read_evaluation
 from epigram.inference.predictor import Predictor
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from tests.support.bad_input import Workshop
 from tests.support.certain import LABELS, WORD, compare, one_label, prepared, run_systems, several_labels
 

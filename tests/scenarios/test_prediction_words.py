@@ -7,7 +7,7 @@ import numpy as np
 from epigram.core.ragged import Ragged
 from epigram.inference.words import Word, bracket_labels, words_of
 from epigram.models.predict import Predicted
-from epigram.text.alignment import PositionedTokens
+from epigram.text.tokens.alignment import PositionedTokens
 
 LABELS = ["O", "PER", "LOC"]
 TEXTS = ["Ann met Bob", "in Rome"]

@@ -28,8 +28,8 @@ from epigram.models.registry import RECIPES
 from epigram.models.serialization import load
 from epigram.nn.layers.types import DataSpec, Prediction, Tokens
 from epigram.stages import train
-from epigram.text.encoded_dataset import View
-from epigram.text.pos_table import build, save
+from epigram.text.dataset.encoded_dataset import View
+from epigram.text.pos.pos_table import build, save
 from epigram.text.settings import PosTableSettings
 from epigram.training import train_system
 from epigram.training.config import configure

@@ -16,7 +16,7 @@ from epigram.core.errors import EpigramError, ParameterError
 from epigram.runner.search import trials as module
 from epigram.runner.search.trial_process import TrialProcess
 from epigram.runner.search.trials import Trials
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.training.trials.sample import SampledView
 from epigram.training.trials.spec import TrialResult, TrialSpec
 from tests.support.bad_input import Workshop

@@ -13,9 +13,9 @@ from epigram.models.recipe import Recipe
 from epigram.models.serialization import save
 from epigram.models.text_template import TextTemplate, character_count
 from epigram.nn.layers.types import DataSpec
-from epigram.text.encoding import TextEncoder
-from epigram.text.token_characters import CharacterEncoder
-from epigram.text.tokenizers import SPECIALS, character_tokenizer, word_tokenizer
+from epigram.text.tokens.encoding import TextEncoder
+from epigram.text.tokens.token_characters import CharacterEncoder
+from epigram.text.tokens.tokenizers import SPECIALS, character_tokenizer, word_tokenizer
 from epigram.training.fitters.linear_svm import fit
 
 LABELS = ["food", "room", "staff"]

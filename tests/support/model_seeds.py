@@ -15,9 +15,9 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "好", "差", "店", "a",
 
 
 def of_tokenizers(folder: Path) -> list[Format]:
-    from epigram.text.encoding import TextEncoder
-    from epigram.text.pretrained_tokenizers import read_checkpoint
-    from epigram.text.tokenizers import character_tokenizer, load, word_tokenizer, wordpiece_tokenizer
+    from epigram.text.tokens.encoding import TextEncoder
+    from epigram.text.tokens.pretrained_tokenizers import read_checkpoint
+    from epigram.text.tokens.tokenizers import character_tokenizer, load, word_tokenizer, wordpiece_tokenizer
 
     def encode(at: Path) -> None:
         encoder = TextEncoder(load(at / "tokenizer.json"))
@@ -47,7 +47,7 @@ def of_tokenizers(folder: Path) -> list[Format]:
 def of_vectors(folder: Path) -> list[Format]:
     from safetensors.numpy import save_file
 
-    from epigram.text.vectors import coverage, read_vectors
+    from epigram.text.vectors.vectors import coverage, read_vectors
 
     here = folder / "vectors"
     here.mkdir()
@@ -77,7 +77,7 @@ def of_vectors(folder: Path) -> list[Format]:
 
 def table_and_view(folder: Path) -> tuple[Path, Path]:
     """Write a part-of-speech table, and a view with characters and token labels that was encoded with it."""
-    from epigram.text.pos_table import PosTable, build, save
+    from epigram.text.pos.pos_table import PosTable, build, save
     from epigram.text.settings import PosTableSettings, View
     from tests.support.text_samples import encoded_in
 
@@ -93,10 +93,10 @@ def table_and_view(folder: Path) -> tuple[Path, Path]:
 
 def of_stages(folder: Path) -> list[Format]:
     from epigram.inference.dataset_batches import batches_of, data_spec_of, template_of
-    from epigram.text import pos_table
-    from epigram.text.encoded_dataset import View
-    from epigram.text.prompts import read_prompt
-    from epigram.text.validated_corpus import SPLITS, ValidatedCorpus
+    from epigram.text.dataset.encoded_dataset import View
+    from epigram.text.dataset.validated_corpus import SPLITS, ValidatedCorpus
+    from epigram.text.pos import pos_table
+    from epigram.text.prompts.prompts import read_prompt
 
     pos, encoded = table_and_view(folder)
 
@@ -139,7 +139,7 @@ def saved_model(folder: Path, history: list[dict[str, Any]] | None = None) -> No
     from epigram.models.serialization import save
     from epigram.models.text_template import TextTemplate
     from epigram.nn.layers.types import DataSpec
-    from epigram.text.tokenizers import character_tokenizer
+    from epigram.text.tokens.tokenizers import character_tokenizer
 
     tokenizer = folder.parent / "model-tokenizer.json"
     character_tokenizer(WORDS).save(str(tokenizer))

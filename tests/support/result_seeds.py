@@ -45,7 +45,7 @@ def of_pretrained(folder: Path) -> list[Format]:
     from epigram.nn.encoders.pretrained import PretrainedConfig
     from epigram.nn.layers.types import DataSpec
     from epigram.nn.pretrained.warm_start import find_pretrained, write
-    from epigram.text.tokenizers import character_tokenizer
+    from epigram.text.tokens.tokenizers import character_tokenizer
 
     folder.mkdir(exist_ok=True)
     tokenizer, here = folder / "vocabulary.json", folder / "pretrained"

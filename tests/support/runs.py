@@ -17,7 +17,7 @@ import torch
 
 from epigram.models.batches import Rows, TextBatches
 from epigram.models.registry import RECIPES
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.training import cross_validation
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig

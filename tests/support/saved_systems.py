@@ -11,7 +11,7 @@ import torch
 from epigram.models.classifier import Classifier
 from epigram.models.linear_svm import LinearSvm
 from epigram.models.serialization import save
-from epigram.text.tokenizers import SPECIALS, word_tokenizer
+from epigram.text.tokens.tokenizers import SPECIALS, word_tokenizer
 from epigram.training.fitters.linear_svm import fit
 from tests.support.small_systems import LABELS, VOCABULARY, build, frame_of, recipe_of, texts_of
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
-from epigram.text.tokenizers import SPECIALS, wordpiece_tokenizer
+from epigram.text.tokens.tokenizers import SPECIALS, wordpiece_tokenizer
 
 UNKNOWN, WIDTH = 1, 24
 

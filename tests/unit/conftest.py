@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from epigram.text.pos_table import build, save
+from epigram.text.pos.pos_table import build, save
 from epigram.text.settings import PosTableSettings
 from tests.support.text_samples import encoded_in
 

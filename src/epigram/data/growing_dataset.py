@@ -20,7 +20,7 @@ from epigram.data.validation.row_batches import Rows
 from epigram.data.validation.row_scan import scan_rows
 from epigram.data.validation.settings import Action, ValidateSettings
 from epigram.data.validation.text_matching import label_column, loose_text
-from epigram.text.validated_corpus import SPLITS
+from epigram.text.dataset.validated_corpus import SPLITS
 
 if TYPE_CHECKING:
     from epigram.data.sources.source import Source

@@ -18,7 +18,7 @@ from epigram.evaluation.learning_curve import MIN_SIZES, LearningCurve, learning
 from epigram.evaluation.near_duplicates import find_near_duplicates
 from epigram.evaluation.out_of_fold import OutOfFold, predict_out_of_fold, text_features
 from epigram.evaluation.settings import ExamineSettings
-from epigram.text.validated_corpus import ValidatedCorpus
+from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
 FOLDS = 5
 SHARES = (1 / 16, 1 / 8, 1 / 4, 0.35, 1 / 2, 0.7, 1.0)  # of the training rows of a fold

@@ -17,7 +17,7 @@ from epigram.inference.base_predictor import list_texts
 from epigram.inference.predictor import Predictor, shift_spans
 from epigram.models.attention_maps import AttentionMaps, maps_of
 from epigram.models.classifier import Classifier
-from epigram.text.characters import strip
+from epigram.text.tokens.characters import strip
 
 END = "<eos>"  # name of the last label row of CNLE
 

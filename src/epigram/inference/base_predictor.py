@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from epigram.core.errors import ParameterError
 from epigram.inference.words import Word
-from epigram.text.encoding import TextEncoder
+from epigram.text.tokens.encoding import TextEncoder
 
 
 @dataclass(frozen=True)

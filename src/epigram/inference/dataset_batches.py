@@ -15,8 +15,8 @@ from epigram.models.batches import UNLABELLED, TextBatches
 from epigram.models.text_template import TextTemplate, character_count
 from epigram.nn.layers.pos_weighting import reads_pos_weight
 from epigram.nn.layers.types import DataSpec
-from epigram.text.encoded_dataset import View
-from epigram.text.pos_words import PosWords, WordWeights
+from epigram.text.dataset.encoded_dataset import View
+from epigram.text.dataset.pos_words import PosWords, WordWeights
 
 
 def effective_length(view: View, max_length: int) -> int:

@@ -21,8 +21,8 @@ from epigram.inference.words import Word, labelled_words, word_spans
 from epigram.models.ensemble import SavedEnsemble
 from epigram.models.ensemble_config import WordSettings
 from epigram.models.predict import Predicted
-from epigram.text.alignment import PositionedTokens
-from epigram.text.characters import strip
+from epigram.text.tokens.alignment import PositionedTokens
+from epigram.text.tokens.characters import strip
 
 Answer = tuple[Predicted, PositionedTokens | None, list[bool]]  # of a member: predictions, tokens and truncated texts
 

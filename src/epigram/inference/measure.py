@@ -28,7 +28,7 @@ from epigram.models.manifest import TrainingFacts
 from epigram.models.precision import Precision, matmul_precision, prepare_for_inference
 from epigram.models.predict import Array, Predicted, predict
 from epigram.models.serialization import NESTED, NESTED_THRESHOLDS, Saved, load, read_out_of_fold
-from epigram.text.encoded_dataset import Split, View
+from epigram.text.dataset.encoded_dataset import Split, View
 
 TIMED, MIN_TIMED = 512, 64  # texts that are predicted in batches to measure the speed: most and least
 TIMED_SECONDS = 1.0  # which the texts would take one at a time, if they are not the least or the most

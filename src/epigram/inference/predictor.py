@@ -19,13 +19,13 @@ from epigram.models.manifest import require_unchanged
 from epigram.models.precision import Precision, prepare_for_inference
 from epigram.models.predict import Predicted, predict
 from epigram.models.serialization import Saved, load
-from epigram.text.alignment import PositionedTokens
-from epigram.text.characters import leading_whitespace, strip
-from epigram.text.encoding import TextEncoder
-from epigram.text.pos_words import PosWords, WordWeights
-from epigram.text.token_characters import CharacterEncoder
-from epigram.text.tokenizers import load as load_tokenizer
-from epigram.text.tokenizers import vocabulary_of
+from epigram.text.dataset.pos_words import PosWords, WordWeights
+from epigram.text.tokens.alignment import PositionedTokens
+from epigram.text.tokens.characters import leading_whitespace, strip
+from epigram.text.tokens.encoding import TextEncoder
+from epigram.text.tokens.token_characters import CharacterEncoder
+from epigram.text.tokens.tokenizers import load as load_tokenizer
+from epigram.text.tokens.tokenizers import vocabulary_of
 
 
 class Predictor(BasePredictor):

@@ -21,8 +21,8 @@ from epigram.inference.base_predictor import BasePredictor
 from epigram.inference.table_files import open_table
 from epigram.inference.tables import BATCH_TEXTS, check_columns, text_column
 from epigram.inference.texts import TABLE_SUFFIXES, decode_lines, read_lines
-from epigram.text.character_ngrams import cosines, ngram_sets
-from epigram.text.tagsets import Language, as_language
+from epigram.text.dataset.language import Language, as_language
+from epigram.text.tokens.character_ngrams import cosines, ngram_sets
 
 SIMILAR = 0.5  # cosine with a suggested text at which a text is skipped
 CANDIDATES = 50  # times as many uncertain texts are kept as suggestions are wanted

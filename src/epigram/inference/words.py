@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from epigram.core.ragged import Ragged
 from epigram.models.predict import Predicted
-from epigram.text.alignment import PositionedTokens
+from epigram.text.tokens.alignment import PositionedTokens
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import numpy as np
 
 from epigram.core.ragged import Ragged
 from epigram.evaluation.arrays import Floats, Ints
-from epigram.text.characters import characters_of
+from epigram.text.tokens.characters import characters_of
 
 BINS = 10
 MIN_TEXTS_PER_BIN = 10  # known texts per bin; a smaller corpus gets fewer bins

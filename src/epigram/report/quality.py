@@ -11,7 +11,7 @@ from epigram.evaluation.formats import percent
 from epigram.evaluation.learning_curve import LearningCurve
 from epigram.report import charts
 from epigram.report.page import report_environment
-from epigram.text.tagsets import Language
+from epigram.text.dataset.language import Language
 
 SHOWN = 20  # suspects, and pairs
 

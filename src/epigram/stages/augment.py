@@ -21,8 +21,8 @@ PREVIEW_TEXTS = 5
 
 def run(settings: AugmentSettings, validated: Path, out: Path) -> None:
     """Write prompt.json and preview.txt, the first training texts with the prompt."""
-    from epigram.text.prompts import TEXT, build_prompt
-    from epigram.text.validated_corpus import ValidatedCorpus
+    from epigram.text.dataset.validated_corpus import ValidatedCorpus
+    from epigram.text.prompts.prompts import TEXT, build_prompt
 
     corpus = ValidatedCorpus.read(validated)
     prompt = build_prompt(settings.template, corpus.language, corpus.label_names or corpus.labels)

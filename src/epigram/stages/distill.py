@@ -23,7 +23,7 @@ from epigram.models.settings import Student
 
 if TYPE_CHECKING:
     from epigram.evaluation.student_record import StudentRecord
-    from epigram.text.encoded_dataset import View
+    from epigram.text.dataset.encoded_dataset import View
 
 PARAMS = ("seeds", "train", "systems", "students.{key}")
 

@@ -23,16 +23,16 @@ def run(
     name: str, view: View, settings: EncodeSettings, validated: Path, augmented: Path, pos: Path, out: Path
 ) -> None:
     """Encode the corpus, and each fold with its own vocabulary, for one view and write `out` atomically."""
-    from epigram.text.encoded_dataset import fold_folder
+    from epigram.text.dataset.encoded_dataset import fold_folder
+    from epigram.text.dataset.validated_corpus import ValidatedCorpus
     from epigram.text.held_out_texts import write_keys
     from epigram.text.local_files import local_file
-    from epigram.text.pos_table import load
-    from epigram.text.pretrained_tokenizers import read_checkpoint
-    from epigram.text.prompts import read_prompt
+    from epigram.text.pos.pos_table import load
+    from epigram.text.prompts.prompts import read_prompt
     from epigram.text.student_texts import StudentTexts, WithTexts, read_texts
-    from epigram.text.validated_corpus import ValidatedCorpus
-    from epigram.text.vectors import read_vectors, vectors_file
-    from epigram.text.vocabulary import build_view_tokenizer
+    from epigram.text.tokens.pretrained_tokenizers import read_checkpoint
+    from epigram.text.tokens.vocabulary import build_view_tokenizer
+    from epigram.text.vectors.vectors import read_vectors, vectors_file
     from epigram.text.write_dataset import ViewSummary, entries_of, write_view
 
     if view.checkpoint is not None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from epigram.evaluation.results import Evaluation
     from epigram.evaluation.splits import Split
     from epigram.models.ensemble_config import WordSettings
-    from epigram.text.validated_corpus import ValidatedCorpus
+    from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
 PARAMS = ("systems", "evaluate", "ensemble")
 SPEED = Path("data/speed")
@@ -134,7 +134,7 @@ def main() -> None:
     """Read the settings, select the members, and write the ensemble."""
     from epigram.evaluation.build_ensemble import build
     from epigram.evaluation.results import read_evaluation
-    from epigram.text.validated_corpus import ValidatedCorpus
+    from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
     validated, evaluated, pruned, out = map(Path, arguments("VALIDATED", "EVALUATED", "PRUNED", "OUT"))
     params = Params.read(PARAMS)

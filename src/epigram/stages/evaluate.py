@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from epigram.evaluation.splits import Split
     from epigram.evaluation.word_predictions import Words
-    from epigram.text.encoded_dataset import View
-    from epigram.text.validated_corpus import ValidatedCorpus
+    from epigram.text.dataset.encoded_dataset import View
+    from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
 PARAMS = ("seeds", "evaluate")
 
@@ -84,8 +84,8 @@ def main() -> None:
     from epigram.evaluation.splits import Target
     from epigram.inference.latency import milliseconds_per_text
     from epigram.inference.measure import combine_seeds, measure
-    from epigram.text.encoded_dataset import View
-    from epigram.text.validated_corpus import ValidatedCorpus
+    from epigram.text.dataset.encoded_dataset import View
+    from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
     name, validated, encoded, pruned, out = arguments("SYSTEM", "VALIDATED", "ENCODED", "PRUNED", "OUT")
     params = Params.read(PARAMS)

@@ -24,7 +24,7 @@ def run(settings: ExamineSettings, validated: Path, out: Path) -> None:
     from epigram.evaluation.data_quality import write_quality
     from epigram.evaluation.examine_train import examine_train
     from epigram.report.quality import describe_quality, render_quality
-    from epigram.text.validated_corpus import ValidatedCorpus
+    from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
     corpus = ValidatedCorpus.read(validated)
     quality = examine_train(corpus, settings)

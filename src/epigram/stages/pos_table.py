@@ -23,11 +23,11 @@ TEXTS, CHARACTERS = 20_000, 300_000  # maximum size of the sample of a split
 
 def run(settings: PosTableSettings, validated: Path, versions: Path, out: Path) -> None:
     """Build the table of both languages, add words of the corpus, and write it with its coverage."""
-    from epigram.text.coverage import coverage
-    from epigram.text.pos_table import add_entries, build, save
-    from epigram.text.pos_versions import add_version, read_version
-    from epigram.text.taggers import count_tags, tagger_for
-    from epigram.text.validated_corpus import SPLITS, ValidatedCorpus
+    from epigram.text.dataset.validated_corpus import SPLITS, ValidatedCorpus
+    from epigram.text.pos.coverage import coverage
+    from epigram.text.pos.pos_table import add_entries, build, save
+    from epigram.text.pos.pos_versions import add_version, read_version
+    from epigram.text.pos.taggers import count_tags, tagger_for
 
     corpus = ValidatedCorpus.read(validated)
     samples = {split: corpus.sample(split, TEXTS, CHARACTERS) for split in SPLITS}

@@ -19,7 +19,7 @@ from epigram.core.stage_process import run_stage
 from epigram.text.settings import PretrainSettings, read_view
 
 if TYPE_CHECKING:
-    from epigram.text.encoded_dataset import View
+    from epigram.text.dataset.encoded_dataset import View
     from epigram.training.checkpoint import Checkpoints
 
 PARAMS = ("views.{key}",)
@@ -30,7 +30,7 @@ def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None
     import torch
 
     from epigram.inference.dataset_batches import default_device
-    from epigram.text.encoded_dataset import View, fold_folder
+    from epigram.text.dataset.encoded_dataset import View, fold_folder
     from epigram.text.local_files import local_file
     from epigram.training.checkpoint import mark_finished, read_finished, resume_folder
     from epigram.training.hardware import hardware

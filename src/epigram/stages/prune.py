@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from epigram.evaluation.pruning_record import SeedPruning
     from epigram.models.serialization import Saved
     from epigram.pruning.depth import PruningResult
-    from epigram.text.encoded_dataset import View
+    from epigram.text.dataset.encoded_dataset import View
     from epigram.training.config import TrainingConfig
 
 PARAMS = ("seeds", "prune")
@@ -121,7 +121,7 @@ def prune_seeds(name: str, encoded: Path, models: Path, settings: PruneSettings,
     """Prune the model of every seed, without those that an interrupted run has finished, and write `out`."""
     from epigram.evaluation.pruning_record import SeedPruning
     from epigram.inference.dataset_batches import default_device
-    from epigram.text.encoded_dataset import View
+    from epigram.text.dataset.encoded_dataset import View
     from epigram.training.checkpoint import read_finished, resume_folder
     from epigram.training.hardware import hardware
 

@@ -23,7 +23,7 @@ from epigram.models.settings import System
 
 if TYPE_CHECKING:
     from epigram.models.recipe import Recipe
-    from epigram.text.encoded_dataset import View
+    from epigram.text.dataset.encoded_dataset import View
     from epigram.training.config import TrainingConfig
     from epigram.training.setup import Setup
 

@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 
 from epigram.core.errors import DataError
-from epigram.text.encoded_dataset import UNLABELLED
+from epigram.text.dataset.encoded_dataset import UNLABELLED
+from epigram.text.dataset.validated_corpus import BATCH, SPLITS, ValidatedCorpus
 from epigram.text.token_arrays import RowEncoder, array_files
 from epigram.text.unlabelled import read_lines
-from epigram.text.validated_corpus import BATCH, SPLITS, ValidatedCorpus
 
 TEXTS = f"{UNLABELLED}.parquet"
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from epigram.core.errors import DataError
 from epigram.core.npy_files import NpyWriter, RaggedWriter
 from epigram.core.ragged import Ragged, lengths_of
-from epigram.text.alignment import NO_LABEL, find_misaligned, label_first_tokens, word_numbers
-from epigram.text.encoding import TextEncoder
-from epigram.text.token_characters import CharacterEncoder
-from epigram.text.validated_corpus import ValidatedCorpus
+from epigram.text.dataset.validated_corpus import ValidatedCorpus
+from epigram.text.tokens.alignment import NO_LABEL, find_misaligned, label_first_tokens, word_numbers
+from epigram.text.tokens.encoding import TextEncoder
+from epigram.text.tokens.token_characters import CharacterEncoder
 
 OFFSETS = {"ids": "offsets", "characters": "spelling"}  # name of the file of offsets for each ragged array
 

@@ -12,11 +12,11 @@ import numpy as np
 from epigram.core.errors import DataError
 from epigram.core.npy_files import NpyWriter, RaggedWriter
 from epigram.core.ragged import Ragged
-from epigram.text.encoded_dataset import View
-from epigram.text.encoding import TextEncoder
+from epigram.text.dataset.encoded_dataset import View
 from epigram.text.held_out_texts import read_keys, text_key
-from epigram.text.tokenizers import load, vocabulary_of
-from epigram.text.word_starts import WordStarts
+from epigram.text.tokens.encoding import TextEncoder
+from epigram.text.tokens.tokenizers import load, vocabulary_of
+from epigram.text.tokens.word_starts import WordStarts
 
 BATCH = 5_000  # texts
 NO_LIMIT = 2**31  # maximum length: no text is truncated

@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from epigram.core.checkpoint_folders import checkpoint_folder, verify_checkpoint
 from epigram.core.files import sha256, write_json
 from epigram.core.npy_files import read_array
-from epigram.text.encoded_dataset import ENTRIES
-from epigram.text.encoding import TextEncoder
-from epigram.text.label_names import label_tokens
-from epigram.text.pos_table import PosTable, weights_for, words_of
-from epigram.text.pos_words import PosWords
+from epigram.text.dataset.encoded_dataset import ENTRIES
+from epigram.text.dataset.language import Language
+from epigram.text.dataset.pos_words import PosWords
+from epigram.text.dataset.validated_corpus import ValidatedCorpus
+from epigram.text.pos.pos_table import PosTable, weights_for, words_of
+from epigram.text.prompts.label_names import label_tokens
 from epigram.text.settings import View
 from epigram.text.student_texts import StudentTexts, write_texts
-from epigram.text.tagsets import Language
 from epigram.text.token_arrays import RowEncoder, array_files
-from epigram.text.tokenizers import special_ids, vocabulary_of
-from epigram.text.validated_corpus import ValidatedCorpus
-from epigram.text.vectors import Vectors, coverage
-from epigram.text.vocabulary import ViewTokenizer
+from epigram.text.tokens.encoding import TextEncoder
+from epigram.text.tokens.tokenizers import special_ids, vocabulary_of
+from epigram.text.tokens.vocabulary import ViewTokenizer
+from epigram.text.vectors.vectors import Vectors, coverage
 
 
 @dataclass

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from epigram.models.predict import Predicted
 from epigram.models.recipe import Recipe
 from epigram.nn.pretrained.warm_start import find_pretrained
-from epigram.text.encoded_dataset import View, fold_folder
+from epigram.text.dataset.encoded_dataset import View, fold_folder
 from epigram.training import fitters
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig

@@ -12,7 +12,7 @@ from epigram.core.errors import ParameterError
 from epigram.inference.dataset_batches import data_spec_of, default_device, template_of
 from epigram.nn.encoders.pretrained import PretrainedConfig
 from epigram.nn.pretrained.families import SMALL_KEY
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.text.settings import PretrainSettings
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig

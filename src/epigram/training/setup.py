@@ -18,7 +18,7 @@ from epigram.models.registry import recipe_of
 from epigram.models.settings import Student, System
 from epigram.nn.layers.types import DataSpec
 from epigram.nn.pretrained.warm_start import find_pretrained
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig, configure
 from epigram.training.hardware import hardware
 from epigram.training.processes import resolve_processes

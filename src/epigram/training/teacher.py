@@ -19,7 +19,7 @@ from epigram.evaluation.student_record import teacher_of
 from epigram.evaluation.thresholds import tuned_thresholds
 from epigram.models.predict import Array
 from epigram.models.provenance import code_hash
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 
 KEPT = Path(".epigram/taught")  # predictions of teachers
 

@@ -11,7 +11,7 @@ from epigram.inference.dataset_batches import batches_of, data_spec_of, default_
 from epigram.models.batches import TextBatches
 from epigram.models.predict import Array
 from epigram.models.recipe import Recipe
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.training import fitters
 from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig

@@ -16,7 +16,7 @@ from epigram.models.classifier import Classifier, decodes
 from epigram.models.precision import Precision
 from epigram.models.predict import Array, Predicted, predict
 from epigram.models.text_template import TextTemplate
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.training.trained import NestedFold, others, pool
 
 

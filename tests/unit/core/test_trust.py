@@ -72,7 +72,7 @@ def test_the_canary_sings(tmp_path: Path) -> None:
 def test_a_hostile_checkpoint_is_refused(tmp_path: Path, canary: Path, model_type: str) -> None:
     from epigram.nn.encoders.pretrained import PretrainedConfig
     from epigram.nn.layers.types import DataSpec
-    from epigram.text.pretrained_tokenizers import read_checkpoint
+    from epigram.text.tokens.pretrained_tokenizers import read_checkpoint
 
     folder = tmp_path / "checkpoint"
     hostile(folder, canary, model_type=model_type, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)

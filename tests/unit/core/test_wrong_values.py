@@ -24,9 +24,9 @@ from epigram.runner.service import database, webhook_relay
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.settings import load
-from epigram.text.encoding import TextEncoder
-from epigram.text.tokenizers import SPECIALS, word_tokenizer
-from epigram.text.tokenizers import load as load_tokenizer
+from epigram.text.tokens.encoding import TextEncoder
+from epigram.text.tokens.tokenizers import SPECIALS, word_tokenizer
+from epigram.text.tokens.tokenizers import load as load_tokenizer
 
 ROOT = Path(__file__).parents[3]
 LARGEST = 2**32 - 1

@@ -22,7 +22,7 @@ from epigram.data.sources import archives
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import Archive, File
-from epigram.text.vector_files import open_vectors
+from epigram.text.vectors.vector_files import open_vectors
 
 MIB = 1 << 20
 

@@ -16,7 +16,7 @@ from epigram.core.errors import DataError
 from epigram.data.validation.folds import assign_folds, needs_folds, needs_nested
 from epigram.data.validation.row_index import DEV, NO_SPLIT, TEST, TRAIN, LabelCodes
 from epigram.data.validation.text_matching import LOOSE, loose_text
-from epigram.text.validated_corpus import ValidatedCorpus
+from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from tests.support.bad_input import ROWS, Workshop, csv
 
 TEXTS = st.lists(

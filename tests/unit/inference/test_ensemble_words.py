@@ -7,7 +7,7 @@ import numpy as np
 from epigram.core.ragged import Ragged
 from epigram.inference.ensemble_words import Answer, member_probabilities
 from epigram.models.predict import Predicted
-from epigram.text.alignment import PositionedTokens
+from epigram.text.tokens.alignment import PositionedTokens
 
 
 def answered(texts: list[list[tuple[int, int]]], read: list[int]) -> Answer:

@@ -23,8 +23,8 @@ from epigram.models.registry import RECIPES
 from epigram.models.serialization import load, save
 from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import DataSpec
-from epigram.text.pos_words import PosWords
-from epigram.text.tokenizers import SPECIALS, character_tokenizer, word_tokenizer, wordpiece_tokenizer
+from epigram.text.dataset.pos_words import PosWords
+from epigram.text.tokens.tokenizers import SPECIALS, character_tokenizer, word_tokenizer, wordpiece_tokenizer
 
 LETTERS = [chr(c) for c in range(ord("a"), ord("z") + 1)]
 WORDS = [*SPECIALS, "the", "food", "was", "bad", "good", "not", ",", "[", "]", "mask"]

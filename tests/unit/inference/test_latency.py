@@ -13,7 +13,7 @@ from epigram.inference import latency
 from epigram.inference.latency import milliseconds_per_text
 from epigram.models.registry import RECIPES
 from epigram.stages.train import train_seed
-from epigram.text.encoding import TextEncoder
+from epigram.text.tokens.encoding import TextEncoder
 from epigram.training.config import configure
 from epigram.training.threads import resolve_threads
 from tests.support.text_samples import EN

@@ -23,7 +23,7 @@ from epigram.models.serialization import load, save
 from epigram.models.sizes import check_numbers, check_sizes
 from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import DataSpec
-from epigram.text.tokenizers import character_tokenizer
+from epigram.text.tokens.tokenizers import character_tokenizer
 from tests.support.model_seeds import WORDS, sealed
 
 SMALL = {"width": 4, "depth": 1, "heads": 1, "hidden": 4}

@@ -20,7 +20,7 @@ from epigram.monitoring.challenge import Decision
 from epigram.runner.retraining import challenge
 from epigram.runner.retraining.champion import Hashes
 from epigram.runner.retraining.settings import RetrainSettings
-from epigram.text.validated_corpus import ValidatedCorpus
+from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from tests.support.evaluation_samples import system
 
 LABELS = ["bad", "good"]

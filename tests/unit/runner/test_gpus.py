@@ -18,7 +18,7 @@ from epigram.runner.prefect.gpus import GpuPool, gpus_by_stage, stages_per_gpu, 
 from epigram.runner.prefect.needs import set_needs
 from epigram.runner.prefect.planned_systems import PlannedSystem
 from epigram.runner.prefect.slots import Slots, slots_by_system
-from epigram.text.validated_corpus import ValidatedCorpus
+from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from epigram.training.config import TrainingConfig
 
 

@@ -12,8 +12,8 @@ import pytest
 from epigram.evaluation import evaluate_system, results
 from epigram.inference import latency, measure
 from epigram.stages import evaluate as stage
-from epigram.text.encoded_dataset import View
-from epigram.text.validated_corpus import ValidatedCorpus
+from epigram.text.dataset.encoded_dataset import View
+from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from tests.support.text_samples import encoded_in
 
 TEXTS = {"en": ("good film", ["good", "film"]), "zh": ("好片", ["好", "片"])}

@@ -26,7 +26,7 @@ from epigram.pruning.probe import probe
 from epigram.pruning.settings import PruneSettings
 from epigram.stages import prune as stage
 from epigram.stages.train import train_seed
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.training import tuning
 from epigram.training.checkpoint import read_finished
 from epigram.training.config import configure

@@ -13,12 +13,12 @@ from tokenizers import Tokenizer, models
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import sha256
 from epigram.stages import encode
-from epigram.text import validated_corpus as rows_module
-from epigram.text.encoded_dataset import View
-from epigram.text.encoding import TextEncoder
+from epigram.text.dataset import validated_corpus as rows_module
+from epigram.text.dataset.encoded_dataset import View
 from epigram.text.settings import EncodeSettings
 from epigram.text.settings import View as ViewSettings
-from epigram.text.tokenizers import SPECIALS, load, vocabulary_of
+from epigram.text.tokens.encoding import TextEncoder
+from epigram.text.tokens.tokenizers import SPECIALS, load, vocabulary_of
 from tests.support.text_samples import EN, ZH
 
 
@@ -205,6 +205,6 @@ def test_missing_inputs_are_named(encoded: Any, pos: Path, tmp_path: Path) -> No
 
 
 def test_reading_a_view_needs_only_numpy() -> None:
-    script = "import sys, epigram.text.encoded_dataset; print(*sys.modules)"
+    script = "import sys, epigram.text.dataset.encoded_dataset; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not {"polars", "tokenizers", "jieba", "pydantic", "torch"} & set(done.stdout.split())

@@ -11,10 +11,10 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from epigram.core.errors import DataError
-from epigram.text.encoded_dataset import View
-from epigram.text.label_names import label_tokens, name_words
-from epigram.text.tokenizers import SPECIALS, wordpiece_tokenizer
-from epigram.text.validated_corpus import ValidatedCorpus
+from epigram.text.dataset.encoded_dataset import View
+from epigram.text.dataset.validated_corpus import ValidatedCorpus
+from epigram.text.prompts.label_names import label_tokens, name_words
+from epigram.text.tokens.tokenizers import SPECIALS, wordpiece_tokenizer
 from tests.support.text_samples import EN
 
 WORDS = [

@@ -13,11 +13,11 @@ from epigram.core.config_types import validate_as
 from epigram.core.errors import ParameterError
 from epigram.data.sources.source import SOURCES, load_source
 from epigram.stages import augment
-from epigram.text.encoded_dataset import View
-from epigram.text.prompts import build_prompt, mask_counts
+from epigram.text.dataset.encoded_dataset import View
+from epigram.text.prompts.prompts import build_prompt, mask_counts
 from epigram.text.settings import AugmentSettings, OwnTemplate
 from epigram.text.settings import View as ViewSettings
-from epigram.text.tokenizers import load, vocabulary_of
+from epigram.text.tokens.tokenizers import load, vocabulary_of
 from tests.support.text_samples import EN, ZH, validated
 
 FOLDER = Path(__file__).parents[3] / SOURCES

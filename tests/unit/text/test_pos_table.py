@@ -15,10 +15,10 @@ import pytest
 
 from epigram.core.errors import DataError, InputMissingError
 from epigram.stages import pos_table as stage
-from epigram.text import lexicons
-from epigram.text.pos_table import SCHEMA, PosTable, add_entries, build, load, weights_for
+from epigram.text.pos import lexicons
+from epigram.text.pos.pos_table import SCHEMA, PosTable, add_entries, build, load, weights_for
+from epigram.text.pos.tagsets import FUNCTION_EN, FUNCTION_ZH, NOTIONAL_EN, NOTIONAL_ZH, is_notional
 from epigram.text.settings import PosTableSettings
-from epigram.text.tagsets import FUNCTION_EN, FUNCTION_ZH, NOTIONAL_EN, NOTIONAL_ZH, is_notional
 from tests.support.text_samples import EN, ZH, validated
 
 FIVE = ["的", "了", "么", "着", "吗"]

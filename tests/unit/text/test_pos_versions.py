@@ -13,8 +13,8 @@ import pytest
 from epigram.core.errors import DataError
 from epigram.core.files import sha256
 from epigram.stages import pos_table as stage
-from epigram.text.pos_table import PosTable, build, load
-from epigram.text.pos_versions import SCHEMA, WORDS, add_version, find_words, publish, read_version
+from epigram.text.pos.pos_table import PosTable, build, load
+from epigram.text.pos.pos_versions import SCHEMA, WORDS, add_version, find_words, publish, read_version
 from epigram.text.settings import PosTableSettings
 from tests.support.text_samples import encoded_in, validated
 

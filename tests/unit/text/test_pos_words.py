@@ -20,14 +20,15 @@ from epigram.models.registry import RECIPES
 from epigram.models.serialization import save as save_model
 from epigram.nn.encoders.transformer import TransformerConfig
 from epigram.nn.layers.types import DataSpec
-from epigram.text import lexicons, pos_words
-from epigram.text.pos_table import PosTable, add_entries, build, save, words_of
-from epigram.text.pos_words import OWN, PosWords, WordWeights
+from epigram.text.dataset import pos_words
+from epigram.text.dataset.language import Language
+from epigram.text.dataset.pos_words import OWN, PosWords, WordWeights
+from epigram.text.dataset.validated_corpus import SPLITS
+from epigram.text.pos import lexicons
+from epigram.text.pos.pos_table import PosTable, add_entries, build, save, words_of
 from epigram.text.settings import PosTableSettings
 from epigram.text.settings import View as ViewSettings
-from epigram.text.tagsets import Language
-from epigram.text.tokenizers import SPECIALS
-from epigram.text.validated_corpus import SPLITS
+from epigram.text.tokens.tokenizers import SPECIALS
 from tests.support.text_samples import encoded_in
 
 LETTERS = "我的目话再者说呗好确，a "

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epigram.stages import augment
-from epigram.text.prompts import build_prompt
+from epigram.text.prompts.prompts import build_prompt
 from epigram.text.settings import AugmentSettings
-from epigram.text.tokenizers import MASK
+from epigram.text.tokens.tokenizers import MASK
 from tests.support.text_samples import EN, ZH, validated
 
 LABELS = st.lists(st.text(min_size=1, max_size=12) | st.sampled_from([MASK, "[UNK]", "pos"]), min_size=2, unique=True)

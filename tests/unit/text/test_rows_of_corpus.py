@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from epigram.text.validated_corpus import ValidatedCorpus
+from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
 
 def test_rows_come_in_the_order_of_their_numbers_as_given(tmp_path: Path) -> None:

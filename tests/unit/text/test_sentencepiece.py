@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from epigram.core.checkpoint_folders import checkpoint_folder
 from epigram.core.errors import DataError, EpigramError, InputMissingError
 from epigram.core.extras import MissingPackageError
-from epigram.text.sentencepiece import read_unigram
-from epigram.text.tokenizers import special_ids
+from epigram.text.tokens.sentencepiece import read_unigram
+from epigram.text.tokens.tokenizers import special_ids
 from tests.support.sentence_encoder import SPECIAL, field, sentencepiece_model
 
 PIECES = [("▁", -2.0), ("▁good", -3.0), ("▁go", -3.0), ("od", -1.0), ("d", -3.0), ("▁film", -4.0), ("s", -3.0)]

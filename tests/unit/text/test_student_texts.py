@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from epigram.core.errors import DataError
+from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from epigram.text.student_texts import WithTexts, read_texts
-from epigram.text.validated_corpus import ValidatedCorpus
 
 ROWS = {"train": ["a goal", " coin "], "dev": ["a canvas"], "test": ["the end", "a goal"]}
 

@@ -11,11 +11,11 @@ import spacy
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.extras import MissingPackageError
-from epigram.text.pos_table import PosTable, add_entries, build
+from epigram.text.dataset.language import Language
+from epigram.text.pos.pos_table import PosTable, add_entries, build
+from epigram.text.pos.spacy_tagger import SpacyTagger
+from epigram.text.pos.taggers import JiebaTagger, TableTagger, TaggedText, Tagger, count_tags, guess_tag, tagger_for
 from epigram.text.settings import PosTableSettings
-from epigram.text.spacy_tagger import SpacyTagger
-from epigram.text.taggers import JiebaTagger, TableTagger, TaggedText, Tagger, count_tags, guess_tag, tagger_for
-from epigram.text.tagsets import Language
 
 
 @pytest.fixture(scope="module")

@@ -20,14 +20,14 @@ from epigram.data.sources.source import File, load_source
 from epigram.data.validation.data_report import render_page
 from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.validate import Validated, validate
-from epigram.text.encoded_dataset import View
-from epigram.text.encoding import TextEncoder
+from epigram.text.dataset.encoded_dataset import View
+from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from epigram.text.settings import View as ViewSettings
-from epigram.text.tokenizers import (
+from epigram.text.tokens.encoding import TextEncoder
+from epigram.text.tokens.tokenizers import (
     load,
     vocabulary_of,
 )
-from epigram.text.validated_corpus import ValidatedCorpus
 from tests.support.text_samples import EN, encoded_in
 from tests.support.token_labels import LABELLED, NAMES
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from epigram.text.encoded_dataset import View
-from epigram.text.encoding import TextEncoder
+from epigram.text.dataset.encoded_dataset import View
 from epigram.text.settings import View as ViewSettings
-from epigram.text.token_characters import CharacterEncoder
-from epigram.text.tokenizers import (
+from epigram.text.tokens.encoding import TextEncoder
+from epigram.text.tokens.token_characters import CharacterEncoder
+from epigram.text.tokens.tokenizers import (
     SPECIALS,
     character_tokenizer,
     word_tokenizer,

@@ -11,8 +11,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from epigram.core.ragged import Ragged
 from epigram.inference.words import words_of as words_at_inference
 from epigram.models.predict import Predicted
-from epigram.text.alignment import label_first_tokens, word_numbers
-from epigram.text.encoding import TextEncoder
+from epigram.text.tokens.alignment import label_first_tokens, word_numbers
+from epigram.text.tokens.encoding import TextEncoder
 
 TEXTS, WORDS = ["New York  is", "York New"], [["New", "York", "is"], ["York", "New"]]
 

@@ -14,11 +14,11 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from tokenizers.processors import TemplateProcessing
 
 from epigram.core.errors import DataError, InputMissingError
-from epigram.text.encoding import TextEncoder
-from epigram.text.pretrained_tokenizers import read_checkpoint
 from epigram.text.settings import EncodeSettings
-from epigram.text.tokenizer_growth import growth_bound
-from epigram.text.tokenizers import (
+from epigram.text.tokens.encoding import TextEncoder
+from epigram.text.tokens.pretrained_tokenizers import read_checkpoint
+from epigram.text.tokens.tokenizer_growth import growth_bound
+from epigram.text.tokens.tokenizers import (
     MASK,
     SPECIALS,
     character_tokenizer,
@@ -29,8 +29,8 @@ from epigram.text.tokenizers import (
     word_tokenizer,
     wordpiece_tokenizer,
 )
-from epigram.text.vocabulary import build_token_tokenizer, build_wordpiece_tokenizer, prompt_ids
-from epigram.text.wordpiece import train_wordpiece
+from epigram.text.tokens.vocabulary import build_token_tokenizer, build_wordpiece_tokenizer, prompt_ids
+from epigram.text.tokens.wordpiece import train_wordpiece
 from tests.support.text_samples import EN, ZH, nasty, validated
 
 LETTERS = list("你的aZ9 \t，[]𠙶😀Ａ")
@@ -127,7 +127,7 @@ def test_a_mask_is_one_token_inside_a_prompt(tmp_path: Path, language: str) -> N
 
 PIECES_SCRIPT = """
 import sys, json
-from epigram.text.wordpiece import train_wordpiece
+from epigram.text.tokens.wordpiece import train_wordpiece
 texts = [f"word{i % 7} ending{i % 11} 你好{chr(0x4E00 + i % 50)} mixed{i}" for i in range(400)]
 print(json.dumps(train_wordpiece(texts, int(sys.argv[1]), 1)))
 """

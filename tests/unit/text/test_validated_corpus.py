@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from epigram.core.errors import DataError, InputMissingError
-from epigram.text.validated_corpus import ValidatedCorpus
+from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
 WRITTEN = ValidatedCorpus(
     name="toy", language="en", task="multi", labels=["a", "b", "c"], token_labels=["O", "X"], tokens_only=False,

@@ -16,7 +16,7 @@ from benchmarks.plain_loop import Settings, optimizer_of, padded_batches, train
 from benchmarks.timing import process
 from epigram.core.ragged import Ragged
 from epigram.nn.layers.types import Prediction, Tokens
-from epigram.text.encoded_dataset import Split
+from epigram.text.dataset.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.classification import Classification
 from epigram.training.trainer import Trainer

@@ -12,7 +12,7 @@ import torch
 
 from benchmarks import minilm, time_to_score, trainer_peer
 from epigram.core.ragged import Ragged
-from epigram.text.encoded_dataset import Split
+from epigram.text.dataset.encoded_dataset import Split
 from tests.support.tiny_bert import SPECIAL
 from tests.support.tiny_classifier import write_classifier
 

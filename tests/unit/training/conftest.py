@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from epigram.stages import augment, encode
-from epigram.text.pos_table import build, save
+from epigram.text.pos.pos_table import build, save
 from epigram.text.settings import (
     AugmentSettings,
     EncodeSettings,

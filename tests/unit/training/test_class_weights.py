@@ -23,7 +23,7 @@ from epigram.nn.layers.types import DataSpec, Tokens
 from epigram.pruning.settings import PruneSettings
 from epigram.stages.prune import prune_seed
 from epigram.stages.train import train_seed
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.training.check_system import check_system
 from epigram.training.class_weights import balanced_weights
 from epigram.training.config import TrainingConfig

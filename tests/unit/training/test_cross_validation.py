@@ -11,7 +11,7 @@ import pytest
 
 from epigram.models.predict import Predicted
 from epigram.models.registry import RECIPES
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig
 from epigram.training.cross_validation import cross_validate
 from epigram.training.fitters.frozen_classifier import PENALTIES, LogisticProblem, LogisticSettings

@@ -22,7 +22,7 @@ from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
 from epigram.nn.layers.types import DataSpec
 from epigram.stages.train import train_seed
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.text.settings import View as ViewSettings
 from epigram.training.config import TrainingConfig
 from epigram.training.fitters.frozen_classifier import LogisticProblem

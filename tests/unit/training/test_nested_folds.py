@@ -17,7 +17,7 @@ from epigram.models.linear_svm import AUTO, SvmSettings
 from epigram.models.predict import Predicted
 from epigram.models.registry import RECIPES
 from epigram.nn.layers.ngrams import max_n
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig
 from epigram.training.cross_validation import CrossValidation, cross_validate
 from epigram.training.fitters import classifier, linear_svm

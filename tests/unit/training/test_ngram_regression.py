@@ -26,7 +26,7 @@ from epigram.models.serialization import load
 from epigram.nn.heads.linear_ngrams import LinearNgramsConfig, LinearNgramsHead
 from epigram.nn.layers.types import DataSpec
 from epigram.stages.train import train_seed
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.training import ngram_regression
 from epigram.training.config import TrainingConfig
 from epigram.training.known_encodings import Encodings

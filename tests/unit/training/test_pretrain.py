@@ -18,7 +18,7 @@ from epigram.models.registry import RECIPES
 from epigram.models.serialization import load as saved_model
 from epigram.nn.pretrained.warm_start import find_pretrained
 from epigram.stages import pretrain, train
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.text.settings import (
     PretrainSettings,
 )

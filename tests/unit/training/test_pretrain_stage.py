@@ -17,14 +17,14 @@ from epigram.core.files import read_json
 from epigram.nn.pretrained.warm_start import find_pretrained
 from epigram.runner.workspace.settings import load
 from epigram.stages import pretrain
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.text.settings import (
     PretrainSettings,
 )
 from epigram.text.settings import (
     View as ViewSettings,
 )
-from epigram.text.tokenizers import vocabulary_of
+from epigram.text.tokens.tokenizers import vocabulary_of
 from epigram.text.unlabelled import write_texts
 from epigram.training.shards import Texts
 from tests.support.precisions import discards

@@ -13,7 +13,7 @@ from epigram.core.errors import ParameterError
 from epigram.core.ragged import Ragged
 from epigram.inference.dataset_batches import batches_of, data_spec_of, template_of
 from epigram.models.registry import RECIPES
-from epigram.text.encoded_dataset import Split
+from epigram.text.dataset.encoded_dataset import Split
 from epigram.training import train_system
 from epigram.training.config import configure
 from epigram.training.trained import Trained

@@ -23,7 +23,7 @@ from epigram.models.serialization import load
 from epigram.pruning.settings import PruneSettings
 from epigram.stages.prune import prune_seed
 from epigram.stages.train import train_seed
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig
 
 RNG = np.random.default_rng(0)

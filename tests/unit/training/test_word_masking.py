@@ -8,9 +8,15 @@ import torch
 from tokenizers import Tokenizer
 
 from epigram.core.ragged import Ragged
-from epigram.text.encoding import TextEncoder
-from epigram.text.tokenizers import SPECIALS, character_tokenizer, vocabulary_of, word_tokenizer, wordpiece_tokenizer
-from epigram.text.word_starts import WordStarts
+from epigram.text.tokens.encoding import TextEncoder
+from epigram.text.tokens.tokenizers import (
+    SPECIALS,
+    character_tokenizer,
+    vocabulary_of,
+    word_tokenizer,
+    wordpiece_tokenizer,
+)
+from epigram.text.tokens.word_starts import WordStarts
 from epigram.training.shards import split_rows, word_indices
 from epigram.training.word_masking import Masking
 

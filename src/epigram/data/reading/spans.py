@@ -68,7 +68,7 @@ def _tokenize(text: str, language: str) -> list[tuple[str, int, int]]:
         return [(character, index, index + 1) for index, character in enumerate(text)]
     from tokenizers import Regex, pre_tokenizers
 
-    from epigram.text.tokenizers import WORD_PATTERN
+    from epigram.text.tokens.tokenizers import WORD_PATTERN
 
     words = pre_tokenizers.Split(Regex(WORD_PATTERN), "removed", invert=True).pre_tokenize_str(text)
     return [(text[start:end], start, end) for _, (start, end) in words]

@@ -16,7 +16,7 @@ from epigram.data.validation.row_scan import RowScan
 from epigram.data.validation.settings import Action
 from epigram.data.validation.text_matching import exact_text, explode_labels, label_column, label_key
 from epigram.data.validation.token_labels import explode_token_labels
-from epigram.text.validated_corpus import SPLITS
+from epigram.text.dataset.validated_corpus import SPLITS
 
 LABEL_RULES = (violations.NO_LABEL, violations.CONTROL_CHARACTER, violations.UNKNOWN_LABEL, violations.UNKNOWN_SPLIT)
 

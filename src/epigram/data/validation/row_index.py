@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from epigram.data.validation.row_batches import Rows
 from epigram.data.validation.text_matching import LOOSE, loose_text
-from epigram.text.validated_corpus import SPLITS
+from epigram.text.dataset.validated_corpus import SPLITS
 
 TRAIN, DEV, TEST = range(3)  # positions in SPLITS
 NO_SPLIT = 3  # code of a row in no split

@@ -10,7 +10,7 @@ from pandera.api.polars.types import PolarsData
 from pandera.errors import SchemaErrors
 
 from epigram.data.validation import violations
-from epigram.text.validated_corpus import SPLITS
+from epigram.text.dataset.validated_corpus import SPLITS
 
 # whitespace, separators, control and format characters (zero-width space, byte order mark) are invisible
 VISIBLE = r"[^\s\p{Z}\p{Cc}\p{Cf}]"

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from epigram.data.validation.violations import MAX_VALUE_LENGTH
-from epigram.text.characters import count_characters
+from epigram.text.tokens.characters import count_characters
 
 Part = Iterable[pl.DataFrame]  # the rows of a split in batches
 

@@ -32,7 +32,7 @@ from epigram.data.validation.token_labels import (
     token_label_counts,
     token_label_names,
 )
-from epigram.text.validated_corpus import SPLITS, ValidatedCorpus
+from epigram.text.dataset.validated_corpus import SPLITS, ValidatedCorpus
 
 if TYPE_CHECKING:
     from epigram.data.sources.source import Source

@@ -38,8 +38,8 @@ def publish_words(workspace: Workspace, table: Path) -> bool:
     workspaces share, and tracked by DVC.
     """
     from epigram.runner.dvc.adapter import track
-    from epigram.text.pos_versions import VERSIONS_FOLDER, WORDS, find_words, publish
-    from epigram.text.validated_corpus import CORPUS
+    from epigram.text.dataset.validated_corpus import CORPUS
+    from epigram.text.pos.pos_versions import VERSIONS_FOLDER, WORDS, find_words, publish
 
     corpus = graph.read(workspace.path).find(CORPUS)
     if corpus is None or not (table / "table.parquet").is_file():

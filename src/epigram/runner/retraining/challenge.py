@@ -19,7 +19,7 @@ from epigram.runner.workspace.settings import Settings
 if TYPE_CHECKING:
     from epigram.evaluation.scoring import SplitPredictions
     from epigram.monitoring.challenge import Decision
-    from epigram.text.validated_corpus import ValidatedCorpus
+    from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
 CORPUS, SUMMARY, CHOSEN = "corpus.json", "summary.json", "chosen"
 
@@ -105,7 +105,7 @@ def _new_entry(
 
 def read_corpus(validated: Path) -> ValidatedCorpus:
     """Return the validated data set in the folder `validated`."""
-    from epigram.text.validated_corpus import ValidatedCorpus
+    from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
     return ValidatedCorpus.read(validated)
 

@@ -87,7 +87,7 @@ def reference(model: Path, stages: Graph) -> str:
     from epigram.inference.open_predictor import open_predictor
     from epigram.monitoring.drift import Reference, class_histogram, fit_ngrams, histogram, ngram_similarity
     from epigram.runner.retraining.challenge import CORPUS, read_corpus
-    from epigram.text.validated_corpus import SPLITS
+    from epigram.text.dataset.validated_corpus import SPLITS
 
     file = stages.find(CORPUS)
     assert file is not None

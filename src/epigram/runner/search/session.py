@@ -33,8 +33,8 @@ from epigram.runner.search.trials import Trials
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.sentence_encoders import installed_encoder
 from epigram.runner.workspace.settings import load
-from epigram.text.encoded_dataset import View
-from epigram.text.validated_corpus import SPLITS, ValidatedCorpus
+from epigram.text.dataset.encoded_dataset import View
+from epigram.text.dataset.validated_corpus import SPLITS, ValidatedCorpus
 
 MIN_STAGE_SECONDS = 1.2  # of a stage in which little is done
 END_STAGES, END_SECONDS = 2.0, 2.5  # after the last stage of a system: in stages, and for the report

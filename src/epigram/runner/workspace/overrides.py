@@ -53,7 +53,7 @@ def check_systems(params: Path) -> None:
 
     Imports all training code.
     """
-    from epigram.text.prompts import mask_counts
+    from epigram.text.prompts.prompts import mask_counts
     from epigram.training.preflight import check_systems
 
     settings = load(params)

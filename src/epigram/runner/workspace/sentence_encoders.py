@@ -10,7 +10,7 @@ from epigram.core.checkpoint_folders import PREFIX, checkpoint_folder, install_c
 from epigram.core.extras import MissingPackageError
 from epigram.core.settings import read_params
 from epigram.runner.workspace.params_file import edited
-from epigram.text.tagsets import Language
+from epigram.text.dataset.language import Language
 
 VIEW, SYSTEMS = "sentences", ("embedding_linear", "hybrid_linear")
 SECOND = "_multilingual"  # end of the names where an encoder for another language has the first ones

@@ -25,7 +25,7 @@ from epigram.models.predict import gold_labels, predict
 from epigram.models.registry import recipe_of
 from epigram.models.settings import System
 from epigram.nn.pretrained.warm_start import find_pretrained
-from epigram.text.encoded_dataset import View, fold_folder
+from epigram.text.dataset.encoded_dataset import View, fold_folder
 from epigram.training import fitters
 from epigram.training.config import configure
 from epigram.training.tfidf import load_blas

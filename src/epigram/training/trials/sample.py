@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epigram.core.sampling import choose_rows
-from epigram.text.encoded_dataset import Split, View, fold_folder
+from epigram.text.dataset.encoded_dataset import Split, View, fold_folder
 
 
 @dataclass(frozen=True)

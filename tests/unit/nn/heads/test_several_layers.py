@@ -22,7 +22,7 @@ from epigram.nn.heads.linear import LinearConfig
 from epigram.nn.heads.tagger import TaggerConfig
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from epigram.stages.train import train_seed
-from epigram.text.encoded_dataset import View
+from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig
 from epigram.training.fitters.frozen_classifier import encode
 from tests.support.layered import CONTEXT, Stack

@@ -211,7 +211,7 @@ def between(head: torch.nn.Linear, states: Tensor) -> None:
 
 
 def test_a_saved_model_answers_without_the_library(folder: Path, tmp_path: Path) -> None:
-    from epigram.text.tokenizers import SPECIALS, word_tokenizer
+    from epigram.text.tokens.tokenizers import SPECIALS, word_tokenizer
 
     word_tokenizer([*SPECIALS, *(f"w{i}" for i in range(len(SPECIALS), VOCABULARY))]).save(
         str(tmp_path / "tokenizer.json")

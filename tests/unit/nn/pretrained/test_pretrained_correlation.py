@@ -20,7 +20,7 @@ from epigram.nn.encoders.pretrained import PretrainedConfig
 from epigram.nn.encoders.transformer import TransformerEncoder
 from epigram.nn.layers.types import Tokens
 from epigram.nn.transformers_adapter import QUERY_KEY
-from epigram.text.tokenizers import SPECIALS, word_tokenizer
+from epigram.text.tokens.tokenizers import SPECIALS, word_tokenizer
 from tests.support.families import (
     DEPTH,
     FAMILIES,

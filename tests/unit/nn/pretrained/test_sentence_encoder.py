@@ -27,7 +27,7 @@ from epigram.nn.encoders.sentence_encoder import SentenceEncoder, SentenceEncode
 from epigram.nn.layers.quantized_embedding import QuantizedEmbedding
 from epigram.nn.layers.types import DataSpec, Tokens
 from epigram.nn.pretrained.sentence_weights import read_weights
-from epigram.text.sentencepiece import read_unigram
+from epigram.text.tokens.sentencepiece import read_unigram
 from epigram.training.check_system import check_system
 from tests.support.sentence_encoder import encoding, summed, write_checkpoint
 

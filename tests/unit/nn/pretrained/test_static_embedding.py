@@ -17,8 +17,8 @@ from epigram.models.registry import RECIPES, recipe_of
 from epigram.models.settings import System
 from epigram.nn.encoders.static_embedding import StaticEmbeddingConfig
 from epigram.nn.layers.types import DataSpec, Tokens
-from epigram.text.encoding import TextEncoder
-from epigram.text.pretrained_tokenizers import read_checkpoint
+from epigram.text.tokens.encoding import TextEncoder
+from epigram.text.tokens.pretrained_tokenizers import read_checkpoint
 from epigram.training.check_system import check_system
 from tests.support.static_model import UNKNOWN, WIDTH, encoding, write_model
 

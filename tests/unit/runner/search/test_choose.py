@@ -15,7 +15,7 @@ from epigram.runner.search.costs import Costs, contrastive_seconds, frozen_secon
 from epigram.runner.search.goal import Goal, Quality, Stopwatch
 from epigram.runner.search.halving import Answer, Ask, Failed, Pace, Tried, pace_of, training_seconds, trials_fit
 from epigram.runner.search.plan import Plan
-from epigram.text.tagsets import Language
+from epigram.text.dataset.language import Language
 from epigram.training.trials.spec import TrialResult, TrialSpec
 
 DATA = Facts(

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from epigram.core.config_types import has_type
 from epigram.core.errors import DataError
 from epigram.core.ragged import Ragged
-from epigram.text.marks import is_mark
-from epigram.text.segmenter import Segmenter, tokenizer_with
-from epigram.text.token_texts import SPECIAL_TOKEN, TokenTexts
+from epigram.text.dataset.marks import is_mark
+from epigram.text.dataset.segmenter import Segmenter, tokenizer_with
+from epigram.text.dataset.token_texts import SPECIAL_TOKEN, TokenTexts
 
 OWN = -1.0  # the token keeps the weight of its vocabulary entry
 CHUNK_TOKENS = 200_000  # limits the memory of the segmented text

@@ -11,8 +11,8 @@ from epigram.core.checkpoint_folders import checkpoint_folder, is_sentence_encod
 from epigram.core.config_types import parse_json
 from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import read_limited_text
-from epigram.text.sentencepiece import read_unigram
-from epigram.text.tokenizers import SPECIALS, load, wordpiece_tokenizer
+from epigram.text.tokens.sentencepiece import read_unigram
+from epigram.text.tokens.tokenizers import SPECIALS, load, wordpiece_tokenizer
 
 PADDING_OFFSET_FAMILIES = {  # position ids start at the padding id + 1, so that the table's first rows are unused
     "camembert", "data2vec-text", "ibert", "longformer", "luke", "mpnet", "roberta", "roberta-prelayernorm",

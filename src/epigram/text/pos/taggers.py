@@ -13,16 +13,16 @@ from typing import Protocol
 
 import polars as pl
 
-from epigram.text.lexicons import SCHEMA
+from epigram.text.dataset.language import Language
+from epigram.text.dataset.marks import is_mark, is_number
+from epigram.text.dataset.segmenter import frequencies_of, jieba, tokenizer_with
 from epigram.text.local_files import local_path
-from epigram.text.marks import is_mark, is_number
-from epigram.text.pos_table import PosTable
-from epigram.text.segmenter import frequencies_of, jieba, tokenizer_with
+from epigram.text.pos.lexicons import SCHEMA
+from epigram.text.pos.pos_table import PosTable
+from epigram.text.pos.spacy_tagger import SpacyTagger, TaggedText
+from epigram.text.pos.user_words import read_tags
 from epigram.text.settings import NO_TAGGER
-from epigram.text.spacy_tagger import SpacyTagger, TaggedText
-from epigram.text.tagsets import Language
-from epigram.text.tokenizers import split_words
-from epigram.text.user_words import read_tags
+from epigram.text.tokens.tokenizers import split_words
 
 # Suffixes that determine the tag of an English word outside the table; the default is NOUN.
 SUFFIXES = {

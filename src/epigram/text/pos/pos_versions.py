@@ -15,12 +15,12 @@ import polars as pl
 
 from epigram.core.errors import DataError
 from epigram.core.files import atomic_file, sha256
-from epigram.text.marks import is_mark
-from epigram.text.pos_table import PosTable, add_entries, load
-from epigram.text.taggers import count_tags, tagger_for
-from epigram.text.tagsets import as_language
-from epigram.text.user_words import read_table
-from epigram.text.validated_corpus import ValidatedCorpus
+from epigram.text.dataset.language import as_language
+from epigram.text.dataset.marks import is_mark
+from epigram.text.dataset.validated_corpus import ValidatedCorpus
+from epigram.text.pos.pos_table import PosTable, add_entries, load
+from epigram.text.pos.taggers import count_tags, tagger_for
+from epigram.text.pos.user_words import read_table
 
 VERSIONS_FOLDER = Path("data/pos_versions")  # relative to the repository root; a dependency of a stage in dvc.yaml
 WORDS = "words.tsv"

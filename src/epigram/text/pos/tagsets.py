@@ -5,11 +5,9 @@ Chinese uses the tags of the jieba dictionary, English the universal tags (UPOS)
 
 from __future__ import annotations
 
-from typing import Literal
-
 import polars as pl
 
-Language = Literal["zh", "en"]
+from epigram.text.dataset.language import Language
 
 # First letters of jieba tags; g and x are bound characters such as 蟀 in 蟋蟀, j marks abbreviations.
 NOTIONAL_ZH = tuple("nvadmqrtsfbzilgjx")
@@ -25,8 +23,3 @@ def is_notional(tag: pl.Expr, language: Language, adverb: str) -> pl.Expr:
         return tag.is_in(NOTIONAL_EN) & ((tag != "ADV") | (adverb == "notional"))
     letter = tag.str.head(1)
     return (tag == FOREIGN_ZH) | (letter.is_in(NOTIONAL_ZH) & ((letter != "d") | (adverb == "notional")))
-
-
-def as_language(name: str) -> Language:
-    """Return `name` as a language; every language except Chinese is treated as English (words separated by spaces)."""
-    return "zh" if name == "zh" else "en"

@@ -15,7 +15,7 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, InputMissingError, is_panic
-from epigram.text.tokenizers import RARE_CHARACTERS, disable_padding_and_truncation
+from epigram.text.tokens.tokenizers import RARE_CHARACTERS, disable_padding_and_truncation
 
 SPACE = "▁"
 PIECES, NORMALIZER = 1, 3  # fields of the model

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from tokenizers import Tokenizer, trainers
 
-from epigram.text.characters import WHITESPACE_CODES, by_frequency, count_characters
-from epigram.text.tokenizers import SPECIALS, vocabulary_of, wordpiece_tokenizer
+from epigram.text.tokens.characters import WHITESPACE_CODES, by_frequency, count_characters
+from epigram.text.tokens.tokenizers import SPECIALS, vocabulary_of, wordpiece_tokenizer
 
 MAX_ALPHABET_SHARE = 0.75  # maximum share of single characters in the vocabulary
 

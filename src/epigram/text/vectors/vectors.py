@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from epigram.core.errors import DataError, ParameterError
 from epigram.text.local_files import local_file
-from epigram.text.vector_files import SUFFIXES, open_vectors
+from epigram.text.vectors.vector_files import SUFFIXES, open_vectors
 
 Vectors = NDArray[np.float32]
 

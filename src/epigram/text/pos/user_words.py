@@ -8,7 +8,8 @@ import polars as pl
 
 from epigram.core.errors import DataError
 from epigram.core.files import read_limited_text
-from epigram.text.tagsets import FOREIGN_ZH, FUNCTION_EN, FUNCTION_ZH, NOTIONAL_EN, NOTIONAL_ZH, Language, as_language
+from epigram.text.dataset.language import Language, as_language
+from epigram.text.pos.tagsets import FOREIGN_ZH, FUNCTION_EN, FUNCTION_ZH, NOTIONAL_EN, NOTIONAL_ZH
 
 
 def read_table(path: Path, columns: list[str]) -> pl.DataFrame:

@@ -17,7 +17,7 @@ VAGUE_TAGS = ("zg", "g", "x")  # jieba tags for characters whose part of speech 
 
 
 def _resource(name: str) -> Path:
-    return Path(str(files("epigram.text") / "resources" / name))
+    return Path(str(files("epigram.text.pos") / "resources" / name))
 
 
 def _read(path: Path, schema: dict[str, type[pl.DataType]], separator: str = "\t") -> pl.DataFrame:

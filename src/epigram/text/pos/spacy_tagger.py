@@ -9,7 +9,7 @@ from typing import Any
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.extras import require
-from epigram.text.tagsets import Language
+from epigram.text.dataset.language import Language
 
 TaggedText = list[tuple[str, str]]  # (word, tag) in the order of the text
 

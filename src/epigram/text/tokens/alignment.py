@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from epigram.core.ragged import Integers, Ragged, lengths_of
-from epigram.text.characters import WHITESPACE_CODES, characters_of
+from epigram.text.tokens.characters import WHITESPACE_CODES, characters_of
 
 NO_LABEL = -1
 

@@ -14,9 +14,9 @@ from unicodedata import category
 from epigram.core.config_types import has_type
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import read_json
+from epigram.text.dataset.language import Language
 from epigram.text.settings import OwnTemplate, TemplateName
-from epigram.text.tagsets import Language
-from epigram.text.tokenizers import MASK, UNK
+from epigram.text.tokens.tokenizers import MASK, UNK
 
 TEXT = "{text}"  # the place of the text in a template of the user's own
 

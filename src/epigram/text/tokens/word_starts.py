@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epigram.core.ragged import Ragged
-from epigram.text.segmenter import jieba
-from epigram.text.token_texts import CONTINUATION, TokenTexts
+from epigram.text.dataset.segmenter import jieba
+from epigram.text.dataset.token_texts import CONTINUATION, TokenTexts
 
 
 class WordStarts:

@@ -14,15 +14,15 @@ from tokenizers import Tokenizer
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, is_out_of_memory, is_panic
 from epigram.core.ragged import Ragged, lengths_of
-from epigram.text.alignment import (
+from epigram.text.tokens.alignment import (
     PositionedTokens,
     UntruncatedTokens,
     align_characters,
     align_tokens,
     join_and_truncate,
 )
-from epigram.text.characters import characters_of, lookup_table
-from epigram.text.tokenizers import is_character_tokenizer, special_ids, vocabulary_of
+from epigram.text.tokens.characters import characters_of, lookup_table
+from epigram.text.tokens.tokenizers import is_character_tokenizer, special_ids, vocabulary_of
 
 CHUNK_CHARACTERS = 1_000_000  # limits the memory of the tokenizer library's results
 

@@ -15,7 +15,7 @@ from epigram.core.config_types import has_type
 from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import read_json, write_json
 from epigram.core.sampling import choose_rows
-from epigram.text.tagsets import Language, as_language
+from epigram.text.dataset.language import Language, as_language
 
 CORPUS = "corpus.json"
 SPLITS = ("train", "dev", "test")

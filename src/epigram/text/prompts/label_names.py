@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tokenizers import Tokenizer
 
-from epigram.text.encoding import TextEncoder
+from epigram.text.tokens.encoding import TextEncoder
 
 SEPARATORS = re.compile(r"(?<=[a-z])(?=[A-Z])|[\W\d_]+")  # sci.space, not_spam, WrittenWork, label 1
 WORD = re.compile("[\u4e00-\u9fff]|[^\\W\\d_]{2}")  # a Chinese character, or two letters

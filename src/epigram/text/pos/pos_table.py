@@ -19,16 +19,17 @@ from numpy.typing import NDArray
 from epigram.core.config_types import has_type, validate_as
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import read_json, write_json
-from epigram.text import lexicons
+from epigram.text.dataset.language import Language, as_language
+from epigram.text.dataset.marks import is_mark
+from epigram.text.dataset.pos_words import PosWords
+from epigram.text.dataset.segmenter import frequencies_of
+from epigram.text.dataset.token_texts import SPECIAL_TOKEN
+from epigram.text.dataset.validated_corpus import READ_ERRORS
 from epigram.text.local_files import local_file
-from epigram.text.marks import is_mark
-from epigram.text.pos_words import PosWords
-from epigram.text.segmenter import frequencies_of
+from epigram.text.pos import lexicons
+from epigram.text.pos.tagsets import is_notional
+from epigram.text.pos.user_words import read_corrections
 from epigram.text.settings import PosTableSettings
-from epigram.text.tagsets import Language, as_language, is_notional
-from epigram.text.token_texts import SPECIAL_TOKEN
-from epigram.text.user_words import read_corrections
-from epigram.text.validated_corpus import READ_ERRORS
 
 MIN_FREQUENCY = 500  # minimum frequency in the jieba dictionary for a word to get its own row
 PIECE_PREFIX = r"^(##|Ġ|▁)"  # prefixes of WordPiece, byte-level BPE and SentencePiece pieces

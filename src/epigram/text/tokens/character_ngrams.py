@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epigram.core.ragged import Ragged
-from epigram.text.characters import characters_of
-from epigram.text.tagsets import Language
+from epigram.text.dataset.language import Language
+from epigram.text.tokens.characters import characters_of
 
 ORDERS: dict[Language, int] = {"zh": 2, "en": 3}  # characters in an n-gram
 _SPLIT_MIX = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from tokenizers import Tokenizer
 
 from epigram.core.errors import ParameterError
-from epigram.text.characters import by_frequency, count_characters
-from epigram.text.pretrained_tokenizers import Checkpoint, read_checkpoint
-from epigram.text.prompts import Prompt
+from epigram.text.dataset.validated_corpus import ValidatedCorpus
+from epigram.text.prompts.prompts import Prompt
 from epigram.text.settings import EncodeSettings, View
-from epigram.text.token_characters import alphabet
-from epigram.text.tokenizers import (
+from epigram.text.tokens.characters import by_frequency, count_characters
+from epigram.text.tokens.pretrained_tokenizers import Checkpoint, read_checkpoint
+from epigram.text.tokens.token_characters import alphabet
+from epigram.text.tokens.tokenizers import (
     MASK,
     SPECIALS,
     UNK,
@@ -26,8 +27,7 @@ from epigram.text.tokenizers import (
     word_tokenizer,
     wordpiece_tokenizer,
 )
-from epigram.text.validated_corpus import ValidatedCorpus
-from epigram.text.wordpiece import train_wordpiece
+from epigram.text.tokens.wordpiece import train_wordpiece
 
 SAMPLE_TEXTS, SAMPLE_CHARACTERS = 200_000, 20_000_000  # limits of the WordPiece training sample
 PLACEHOLDERS = re.compile(rf"({re.escape(MASK)}|{re.escape(UNK)})")  # placeholders in a prompt

@@ -20,7 +20,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, InputMissingError, is_panic
-from epigram.text.tokenizer_growth import MAX_GROWTH, growth_bound
+from epigram.text.tokens.tokenizer_growth import MAX_GROWTH, growth_bound
 
 PAD, UNK, CLS, SEP, MASK = SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 

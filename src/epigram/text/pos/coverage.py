@@ -8,11 +8,11 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.text.characters import by_frequency, count_characters
-from epigram.text.marks import is_mark
-from epigram.text.pos_table import PosTable, weights_for
-from epigram.text.tagsets import Language
-from epigram.text.tokenizers import split_words
+from epigram.text.dataset.language import Language
+from epigram.text.dataset.marks import is_mark
+from epigram.text.pos.pos_table import PosTable, weights_for
+from epigram.text.tokens.characters import by_frequency, count_characters
+from epigram.text.tokens.tokenizers import split_words
 
 
 class Coverage(TypedDict):

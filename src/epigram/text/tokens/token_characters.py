@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from epigram.core.ragged import Ragged, ranges
-from epigram.text.alignment import PositionedTokens
-from epigram.text.characters import CODE_POINTS, by_frequency, characters_of, code_points, count_characters
+from epigram.text.tokens.alignment import PositionedTokens
+from epigram.text.tokens.characters import CODE_POINTS, by_frequency, characters_of, code_points, count_characters
 
 if TYPE_CHECKING:
-    from epigram.text.validated_corpus import (
+    from epigram.text.dataset.validated_corpus import (
         ValidatedCorpus,  # imports polars, which prediction with a saved model does not need
     )
 

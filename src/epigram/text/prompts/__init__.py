@@ -1,0 +1,1 @@
+"""Prompt templates, and the tokens that stand for label names in them."""

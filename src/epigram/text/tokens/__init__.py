@@ -1,0 +1,1 @@
+"""Tokenizers, their vocabularies, and the characters, words and positions of tokens."""

@@ -1,0 +1,1 @@
+"""Pretrained word vectors, read from files of the user."""
