@@ -3,7 +3,7 @@
 python -m tests.mutation map       record which tests execute which lines; only new and changed test files run
 python -m tests.mutation run       run the mutants that have no result yet
 python -m tests.mutation list      print the survivors
-python -m tests.mutation report    write the results into docs/quality.md
+python -m tests.mutation report    write the results into docs/development/quality.md
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Results as a table in docs/quality.md, and the survivors as a list."""
+"""Results as a table in docs/development/quality.md, and the survivors as a list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import yaml
 from tests.mutation.mutants import ROOT, handwritten, sample
 from tests.mutation.runner import results
 
-DOCUMENT = ROOT / "docs" / "quality.md"
+DOCUMENT = ROOT / "docs" / "development" / "quality.md"
 EQUIVALENT = Path(__file__).parent / "equivalent.yaml"
 START, END = "<!-- mutants: start -->", "<!-- mutants: end -->"
 STATUSES = ("killed", "survived", "equivalent", "not covered", "error")
@@ -65,7 +65,7 @@ def table(outcomes: Iterable[Outcome]) -> str:
 
 
 def write() -> None:
-    """Replace the part of docs/quality.md between the markers."""
+    """Replace the part of docs/development/quality.md between the markers."""
     commit = ["git", "log", "-1", "--format=%h"]
     version = subprocess.run(commit, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
     outcomes, count = current(), len(handwritten()) + len(sample())

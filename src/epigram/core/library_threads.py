@@ -7,7 +7,7 @@ from collections.abc import MutableMapping
 
 # A thread that waits actively keeps a processor from the thread that it waits for if other processes run too.
 # OpenBLAS's threads wait for each other at every iteration of a small fit, which then takes up to 20 times as long.
-DEFAULTS = {"GOMP_SPINCOUNT": "1000", "OPENBLAS_NUM_THREADS": "1"}  # measured: docs/log.md
+DEFAULTS = {"GOMP_SPINCOUNT": "1000", "OPENBLAS_NUM_THREADS": "1"}  # measured: docs/development/log.md
 
 
 def limit_library_threads(environment: MutableMapping[str, str] = os.environ) -> None:

@@ -191,7 +191,7 @@ class TextBatches:
 
         Random pools of rows are sorted by length times 1 ± SPREAD, then the batches are shuffled. Length can reveal the
         label, so a batch of texts of one length has few of the labels. This costs accuracy if all texts fit into one
-        pool (docs/log.md). With more texts, the many steps average it out, so the spread is smaller.
+        pool (docs/development/log.md). With more texts, the many steps average it out, so the spread is smaller.
         """
         order, pool = generator.permutation(len(self)), POOL * batch_size
         spread = SPREAD * min(1.0, pool / len(order))

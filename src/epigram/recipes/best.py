@@ -1,6 +1,6 @@
 """BiLSTM of two layers with hook fusion and attention pooling.
 
-It is among the best combinations that are trained from scratch (docs/log.md).
+It is among the best combinations that are trained from scratch (docs/development/log.md).
 """
 
 from __future__ import annotations

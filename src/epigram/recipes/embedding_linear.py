@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from epigram.models.recipe import Recipe
 
-LAYERS = 4  # the last layers; the last one alone has lost part of what tells sentiment (docs/log.md)
+LAYERS = 4  # the last layers; the last one alone has lost part of what tells sentiment (docs/development/log.md)
 
 RECIPES = [
     Recipe(

@@ -6,7 +6,7 @@ from typing import Any
 
 from epigram.models.recipe import Preset, Recipe
 
-# Without pretrained vectors, the paper's Adadelta takes several times as many epochs (docs/log.md).
+# Without pretrained vectors, the paper's Adadelta takes several times as many epochs (docs/development/log.md).
 TRAIN = {
     "optimizer": "adam",
     "learning_rate": 2e-3,
@@ -85,7 +85,7 @@ RECIPES = [
 def _preset(recipe: Recipe) -> Preset:
     """Return the settings of the paper's Table 6 and of its Eq. 11; it has no clipping.
 
-    The language models' loss stays a mean: with the sum, the text labels are not learned (docs/log.md).
+    The language models' loss stays a mean: with the sum, the text labels are not learned (docs/development/log.md).
     """
     bridges = "lm_weight" in recipe.encoder
     language_models = {"lm_weight": 0.1, "lm_hidden": 50, "lm_vocabulary": 7_500} if bridges else {}

@@ -12,7 +12,7 @@ from torch import Tensor, distributed, nn
 
 from epigram.training import parallel
 
-BUCKET_BYTES = 4 << 20  # measured: docs/log.md
+BUCKET_BYTES = 4 << 20  # measured: docs/development/log.md
 
 
 class Bucket:

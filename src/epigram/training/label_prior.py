@@ -32,8 +32,8 @@ def prior_weights(names: Floats, x: Floats, labels: NDArray[np.integer], width: 
 def is_worth(prior: Predicted, plain: Predicted, labels: NDArray[np.integer]) -> bool:
     """Return whether the `prior` lowers the loss of the `plain` predictions clearly, and not their score.
 
-    Otherwise it is chosen with many texts too, where it costs accuracy (docs/log.md). The mean loss of the N held-out
-    texts has to fall by more than the standard error of its difference.
+    Otherwise it is chosen with many texts too, where it costs accuracy (docs/development/log.md). The mean loss of the
+    N held-out texts has to fall by more than the standard error of its difference.
     """
     gains = (plain.losses(labels) - prior.losses(labels)).reshape(len(labels), -1).mean(1)
     clear = gains.mean() > gains.std() / np.sqrt(len(gains))

@@ -21,7 +21,7 @@ from epigram.training.trained import NestedFold, others, pool
 
 PENALTIES = [0.1, 0.3, 1.0, 3.0, 10.0]  # C of liblinear
 CHARACTERS = (2, 3, 4, 5)  # lengths of n-grams of characters
-LEAST_GAIN = 0.005  # share of the loss that a change of a setting has to gain; less is chance (docs/log.md)
+LEAST_GAIN = 0.005  # share of the loss that a change of a setting has to gain; less is chance (docs/development/log.md)
 
 
 @dataclass(frozen=True)

@@ -287,27 +287,11 @@ def test_the_share_of_the_limit_and_the_loss_of_int8_have_the_targets_of_the_spe
     assert reach["points"] == "≤ 0.2"
 
 
-@pytest.mark.parametrize("page", [pages.README, pages.PAGE], ids=lambda page: page.name)
-def test_a_page_shows_the_stored_results(page: Path) -> None:
-    block = pages.BLOCK.search(page.read_text(encoding="utf-8"))
+def test_the_page_shows_the_stored_results() -> None:
+    block = pages.BLOCK.search(pages.PAGE.read_text(encoding="utf-8"))
     assert block is not None
     facts = results.load(results.RESULTS / block[1]) if block[1] else None
-    assert block[2] == pages.rendered(facts, pages.starts_on(page))
-
-
-def test_the_readme_has_a_row_of_each_kind_of_work() -> None:
-    rows = [row(work=start).record() for start in (*pages.README_ROWS, "another")]
-    lines = pages.rendered({**FACTS, "rows": rows, "accuracy": []}, pages.README_ROWS).splitlines()[4:]
-    assert [line.split(" | ")[0][2:] for line in lines] == list(pages.README_ROWS)
-    assert "another" in pages.rendered({**FACTS, "rows": rows, "accuracy": []})
-
-
-def test_the_readme_s_rows_are_on_the_page() -> None:
-    """Each start names exactly one row, so that a renamed row is not missed."""
-    works = [line.split(" | ")[0][2:] for line in pages.PAGE.read_text(encoding="utf-8").splitlines()]
-    assert [sum(work.startswith(start) for work in works) for start in pages.README_ROWS] == [1] * len(
-        pages.README_ROWS
-    )
+    assert block[2] == pages.rendered(facts)
 
 
 def test_without_minilm_one_is_told_where_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -254,7 +254,6 @@ def test_every_place_states_the_duration_that_the_results_measured() -> None:
     injected = int(re.findall(r"tests\.drill --faults (\d+)", (root / "Makefile").read_text())[0])
     places = {
         "docs/reliability.md": r"`make drill` takes (\d+) minutes",
-        "README.md": r"make drill.*\s.*?(\d+) minutes",
         "Makefile": r"drill:.* (\d+) minutes",
     }
     for name, pattern in places.items():

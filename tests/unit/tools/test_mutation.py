@@ -156,7 +156,7 @@ def test_a_run_kills_a_bug_and_lets_an_equivalent_mutant_live(tmp_path: Path) ->
         "tests/mutation/heavy.txt": "",
         "tests/mutation/handwritten/all.yaml": WRITTEN,
         "tests/mutation/equivalent.yaml": "equivalent: 9 stays 9",
-        "docs/quality.md": "before\n<!-- mutants: start -->\n<!-- mutants: end -->\nafter\n",
+        "docs/development/quality.md": "before\n<!-- mutants: start -->\n<!-- mutants: end -->\nafter\n",
         "pyproject.toml": "[tool.pytest.ini_options]\n",
         ".gitignore": ".epigram/\n__pycache__/\n",
     }
@@ -181,7 +181,7 @@ def test_a_run_kills_a_bug_and_lets_an_equivalent_mutant_live(tmp_path: Path) ->
     assert found["killed"]["by"] == "tests/unit/test_small.py::test_double"
     assert found["killed"]["reason"].startswith("assert 5 == 6")
     call("report")
-    assert "| training | 3 | 1 | 0 | 1 | 1 | 0 | 50.0 |" in (tmp_path / "docs" / "quality.md").read_text()
+    assert "| training | 3 | 1 | 0 | 1 | 1 | 0 | 50.0 |" in (tmp_path / "docs/development/quality.md").read_text()
     (tmp_path / "tests" / "unit" / "test_more.py").write_text(MORE_TESTS)
     found = call("run", "--survivors")
     assert (found["equivalent"]["status"], found["uncovered"]["status"]) == ("survived", "killed")

@@ -72,7 +72,8 @@ class CharBiLstmEncoder(Encoder):
 
     The first half of a state is the forward direction's. The cost, in training only, is λ_LM times the language
     models' loss: with `lm_loss` `mean` their mean loss per prediction, with `sum` the sum over all predictions of a
-    text. With the paper's λ_LM of 0.1, the sum is 98% of the loss, and the text labels are not learned (docs/log.md).
+    text. With the paper's λ_LM of 0.1, the sum is 98% of the loss, and the text labels are not learned
+    (docs/development/log.md).
     """
 
     def __init__(self, config: CharBiLstmConfig, context: DataSpec) -> None:

@@ -2,7 +2,7 @@
 
 The loss is the squared error of the cosine of two encodings, which is to be 1 for a pair of one label and 0 for any
 other (the cosine similarity loss of Reimers and Gurevych, 2019). All B (B - 1) / 2 pairs of a batch of B texts are
-read; the paper encodes two texts for each pair (docs/log.md).
+read; the paper encodes two texts for each pair (docs/development/log.md).
 """
 
 from __future__ import annotations
