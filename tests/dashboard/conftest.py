@@ -17,6 +17,7 @@ import yaml
 
 from epigram.runner.service import server as api
 from tests.support import shop_repository
+from tests.support.prefect_home import add_database
 from tests.support.processes import until
 from tests.support.project_copy import tree
 from tests.support.shop import reviews
@@ -90,7 +91,7 @@ def server(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     """Yield a separate server that runs of other tests do not find."""
     port = api.free_port()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PREFECT_HOME", str(tmp_path_factory.mktemp("prefect")))
+        patch.setenv("PREFECT_HOME", str(add_database(tmp_path_factory.mktemp("prefect"))))
         patch.setenv(api.API_URL, "")
         started = api.Server(api.local_url(port), api.start_dashboard(port, ""))
     try:

@@ -13,6 +13,7 @@ import pytest
 
 from epigram.runner.prefect import prefect_adapter
 from epigram.runner.service import server as api
+from tests.support.prefect_home import add_database
 
 SECRET = "admin:x9s3cret"
 FLOW = """
@@ -41,7 +42,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Yield the address of a dashboard with a password."""
     port = api.free_port()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PREFECT_HOME", str(tmp_path_factory.mktemp("prefect")))
+        patch.setenv("PREFECT_HOME", str(add_database(tmp_path_factory.mktemp("prefect"))))
         patch.setenv("PREFECT_SERVER_API_AUTH_STRING", SECRET)
         patch.setenv(api.API_URL, "")
         started = api.Server(api.local_url(port), api.start_dashboard(port, ""))

@@ -88,4 +88,4 @@ def test_the_command_starts_no_server(done: Toy) -> None:
     output, errors = command.communicate(timeout=120)
     assert command.returncode == 0, errors
     assert output.startswith("0 of 6 stages executed in ")
-    assert not (done.told / "prefect").exists()
+    assert not (done.told / "prefect" / "server.log").exists()

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.prefect_home import add_database
+
 HERE = Path(__file__).resolve().parents[2]
 # The parts of the project that another repository needs to run its pipeline.
 PARTS = (
@@ -172,6 +174,8 @@ class Toy:
 
     def command(self, *arguments: str, name: str = "run", **options: Any) -> subprocess.Popen[str]:
         """Start `epigram NAME` in the repository."""
+        if not (self.told / "prefect").exists():
+            add_database(self.told / "prefect")
         # As in a terminal: processes that a shell starts in the background ignore Ctrl-C, and their children inherit
         # that.
         command = ["env", "--default-signal=INT", sys.executable, "-m", "epigram.cli", name, *arguments]

@@ -57,7 +57,6 @@ def test_the_server_of_a_run_adds_no_blocks(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(server, "running", lambda: None)
     monkeypatch.setattr(server, "_launch", launch)
-    monkeypatch.setattr(server.new_database, "create", lambda _: False)
     monkeypatch.setenv(server.API_URL, "http://127.0.0.1:9/api")
     server.start()
     code = "from prefect.settings import PREFECT_API_BLOCKS_REGISTER_ON_START as setting; print(setting.value())"

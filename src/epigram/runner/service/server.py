@@ -18,7 +18,7 @@ from epigram.core.config_types import is_http_url
 from epigram.core.errors import ParameterError, TryAgainError, exit_now, print_error
 from epigram.runner import HOME, PROFILES, child_process
 from epigram.runner.prefect import prefect_adapter
-from epigram.runner.service import new_database, service_lock
+from epigram.runner.service import service_lock
 
 API_URL = "PREFECT_API_URL"
 STARTUP_TIMEOUT = 120.0  # seconds
@@ -36,15 +36,11 @@ def home() -> Path:
 
 @dataclass
 class Server:
-    """A server at `url`; `child` is its process if this process started it.
-
-    `creates` says that it creates its database, of which a copy is kept.
-    """
+    """A server at `url`; `child` is its process if this process started it."""
 
     url: str
     child: subprocess.Popen[str] | None = None
     stopped: bool = False
-    creates: bool = False
 
     def wait(self) -> None:
         """Wait until the server responds. Raises TryAgainError if it does not start."""
@@ -56,8 +52,6 @@ class Server:
                 log = home() / "server.log"
                 raise TryAgainError(f"the Prefect server did not start within {STARTUP_TIMEOUT:g} s; see {log}")
             time.sleep(0.05)
-        if self.creates:
-            new_database.keep(home())
 
     def watch(self) -> None:
         """From now on, end this process with TryAgainError's exit code when the server that it has started ends.
@@ -94,8 +88,8 @@ def start() -> Server:
     """
     server = running()
     if server is None:
-        port, creates = free_port(), new_database.create(home())
-        server = Server(local_url(port), _launch("create_embedded_app", port, NO_BLOCKS), creates=creates)
+        port = free_port()
+        server = Server(local_url(port), _launch("create_embedded_app", port, NO_BLOCKS))
     if not configured_url():
         _use_server(server.url)
     return server
