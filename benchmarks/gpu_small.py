@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
+from benchmarks.cuda_graphs import GraphSteps
 from benchmarks.gpu_data import DEVICE, PAD, seconds, split, system, texts_of
 from benchmarks.plain_loop import PADDINGS, Batch, Padding, examples_of, name_of, optimizer_of, padded_batches, step
 from benchmarks.rows import Measured, Row
@@ -22,7 +23,6 @@ from epigram.models.predict import predict
 from epigram.models.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
-from epigram.training.cuda_graphs import GraphSteps
 from epigram.training.objectives.label_objective import label_objective
 from epigram.training.optimization import build_optimizer, build_schedule
 from epigram.training.trainer import Trainer

@@ -11,8 +11,8 @@ from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
-from epigram.training.bag_encoder import as_bags
 from epigram.training.config import TrainingConfig
+from epigram.training.linear.bags import as_bags
 from epigram.training.objectives.classification import Classification
 from epigram.training.trainer import Trainer
 from tests.parity.reference import row_adagrad as reference

@@ -56,22 +56,6 @@ def test_a_long_text_loses_its_end_and_nothing_else(max_length: int, wanted: lis
         batches(4, prefix=(2, 7), suffix=(3, 4))
 
 
-@pytest.mark.parametrize(
-    ("rows", "max_length", "wanted"),
-    [
-        ([0, 1, 2, 3], 9, [0, 1, 2, 3, 7, 10, 11, 12, 13, 14, 15, 16]),
-        ([0, 1, 2, 3], 5, [0, 1, 2, 3, 7, 10, 11, 12, 13, 16]),  # two tokens of each text
-        ([0, 3], 9, [0, 2, 3, 7, 10, 11, 16]),  # no empty text: no unknown token
-        ([1], 9, [0, 1, 2, 3, 7]),
-    ],
-)
-def test_the_used_ids_are_those_of_all_batches(rows: list[int], max_length: int, wanted: list[int]) -> None:
-    texts = batches(max_length, prefix=(2, 7), suffix=(3,)).part(np.array(rows))
-    assert texts.used_ids().tolist() == wanted
-    gathered = np.unique(texts.gather(np.arange(len(rows))).ids.numpy())
-    assert set(gathered) <= set(wanted)
-
-
 def test_labels_are_those_of_the_rows_and_of_the_tokens_that_are_read() -> None:
     texts = batches(max_length=3)
     assert texts.targets(np.array([2, 0])).tolist() == [7, 5]

@@ -144,21 +144,6 @@ def test_the_gradient_is_scaled_to_the_clip_norm_and_no_further(clip: float | No
     assert returned.item() == 7.0
 
 
-@pytest.mark.parametrize(("clip", "wanted"), [(1.0, [0.4, 0.2]), (10.0, [-2.0, -3.0])])
-def test_sparse_gradients_are_scaled_with_the_dense_ones(clip: float, wanted: list[float]) -> None:
-    """The table has the gradient (3, 0) in two parts of one row, and the weight (0, 4): the norm is 5, as above."""
-    table, weight = nn.Embedding(2, 1, sparse=True), nn.Linear(1, 1, bias=False)
-    both = nn.ModuleList([table, weight])
-    for each in both.parameters():
-        nn.init.ones_(each)
-    parts = table(torch.tensor([1, 1])) * torch.tensor([[1.0], [2.0]])
-    optimizer_step(
-        both, [parts.sum() + weight(torch.tensor([4.0])).sum()], torch.optim.SGD(both.parameters(), 1.0), clip
-    )
-    np.testing.assert_allclose([table.weight[1].item(), weight.weight.item()], wanted, rtol=1e-5)
-    assert table.weight[0].item() == 1.0
-
-
 def test_a_step_sums_the_gradients_and_the_losses_of_its_pieces_and_none_of_the_step_before() -> None:
     weight = nn.Linear(1, 1, bias=False)
     nn.init.zeros_(weight.weight)

@@ -166,18 +166,6 @@ class TextBatches:
         counts = self.counts[to_device(rows, self.device)]
         return (position >= 0) & (position < counts[:, None])
 
-    def used_ids(self) -> Rows:
-        """Return the distinct token ids of all texts after truncation, with those of prefix, suffix and padding."""
-        ids = self.ids.cpu().numpy()
-        around = torch.cat([self.prefix, self.suffix]).cpu().numpy()
-        used = np.zeros(max(int(ids.max()), self.pad_id, self.unk_id, *around, 0) + 1, dtype=bool)
-        used[[*around, self.pad_id]] = True
-        used[self.unk_id] |= bool((self.starts == EMPTY).any())
-        for first in range(0, len(self), BLOCK):
-            block = np.arange(first, min(first + BLOCK, len(self)))
-            used[ids[self.token_places(block).values]] = True
-        return np.flatnonzero(used)
-
     def read_labels(self) -> NDArray[np.int64] | None:
         """Return the labels of all texts' own tokens after truncation, (T,), in the order of `Predicted.tokens`."""
         if self.token_labels is None:

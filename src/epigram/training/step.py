@@ -35,7 +35,9 @@ def optimizer_step(
     try:
         if buckets is not None:
             total = parallel.sum_over_processes(total)
-        _apply(model, optimizer, clip)
+        if clip is not None:
+            nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
@@ -51,20 +53,3 @@ def _backward(losses: Iterable[Tensor]) -> Tensor:
         total = loss.detach() if total is None else total + loss.detach()
     assert total is not None
     return total
-
-
-def _apply(model: nn.Module, optimizer: torch.optim.Optimizer, clip: float | None) -> None:
-    if clip is not None:
-        clip_gradients(model, clip)
-    optimizer.step()
-
-
-def clip_gradients(model: nn.Module, limit: float) -> None:
-    """Scale all gradients of `model`, dense and sparse ones, so that their common norm is at most `limit`."""
-    grads = [p.grad for p in model.parameters() if p.grad is not None]
-    if not any(grad.is_sparse for grad in grads):
-        nn.utils.clip_grad_norm_(model.parameters(), limit)
-        return
-    norm = torch.stack([(grad.coalesce().values() if grad.is_sparse else grad).norm() for grad in grads]).norm()
-    for grad in grads:
-        grad.mul_((limit / (norm + 1e-6)).clamp(max=1.0))  # as in clip_grad_norm_

@@ -27,7 +27,6 @@ from epigram.training.optimization import build_optimizer, build_schedule, scale
 from epigram.training.plan import Event, Plan
 from epigram.training.state import State, capture, restore
 from epigram.training.step import optimizer_step
-from epigram.training.used_rows import use_rows
 
 # schedule `plateau` (MHAL): stale evaluations before the rate decays (more if min_steps adds epochs), and its factor
 PLATEAU_EVALUATIONS, PLATEAU_FACTOR = 3, 0.9
@@ -69,11 +68,8 @@ class Trainer:
         self.plan = None if plan is None else plan.scaled(self.planned)
         self.steps = self.planned if self.plan is None else self.plan.steps
         self.plateau = ceil_divide(PLATEAU_EVALUATIONS * self.config.epochs, objective.config.epochs)
-        self.used_rows = use_rows(model, objective, self.config)
         self.buckets = GradientBuckets(model) if parallel.processes() > 1 else None
         self.optimizer = build_optimizer(model, self.config, rate or self.config.learning_rate)
-        if self.used_rows is not None:
-            self.optimizer.register_step_post_hook(self.used_rows.decay_others)
         self.schedule = build_schedule(self.optimizer, self.config, self.planned)
         self.record, self.position = Record(depth=model.depth), Position(order=dict(self.order.bit_generator.state))
         self.best: dict[str, Tensor] = copy.deepcopy(model.state_dict()) if self.config.rollbacks else {}
@@ -94,8 +90,6 @@ class Trainer:
                     checkpoint_or_stop(self.checkpoints, stop_signal(), self.position.step, self.state)
         if not self.objective.keeps_last and self.plan is None:
             self.model.load_state_dict(self.best)
-        if self.used_rows is not None:
-            self.used_rows.put_back()
         self.model.eval()
         return self.record
 

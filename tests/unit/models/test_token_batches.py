@@ -12,7 +12,6 @@ from torch import nn
 
 from epigram.core.errors import ParameterError
 from epigram.core.ragged import Ragged
-from epigram.models import batches as batching
 from epigram.models.batches import UNLABELLED, TextBatches
 from epigram.models.predict import dev_score, predict
 from epigram.nn.layers.types import Prediction, Tokens
@@ -133,13 +132,6 @@ def test_tokens_stay_in_the_memory_that_they_are_given_in(tmp_path: Path) -> Non
     assert found.labels.tolist() == [[-1, 10, 11, 12, -1, -1], [-1] * 6]
     assert found.word_weight.tolist() == [[-1, 1, 1, 1, -1, -1], [-1] * 6]
     assert texts.read_labels().tolist() == [10, 11, 12, -1, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24]
-    assert texts.used_ids().tolist() == [0, 1, 7, 8, 9, *range(10, 25)], "the last text is truncated to six tokens"
-
-
-@pytest.mark.parametrize("block", [1, 2, 100])
-def test_the_used_ids_are_collected_in_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batching, "BLOCK", block)
-    assert batches([], []).used_ids().tolist() == [0, 1, *range(10, 25)]
 
 
 def test_texts_may_all_be_empty() -> None:
@@ -158,4 +150,3 @@ def test_texts_may_all_be_empty() -> None:
     assert found.ids.tolist() == [[1, 7], [1, 7]]
     assert found.characters.tolist() == [[[0], [0]], [[0], [0]]]
     assert found.labels.tolist() == [[-1, -1], [-1, -1]] and texts.read_labels().tolist() == [-1, -1]
-    assert texts.used_ids().tolist() == [0, 1, 7]

@@ -19,10 +19,9 @@ from epigram.nn.encoders.fast_text import FastTextConfig
 from epigram.nn.heads.linear import LinearConfig
 from epigram.nn.layers.ngrams import ngram_buckets
 from epigram.nn.layers.types import DataSpec, Tokens
-from epigram.training import bag_encoder, parallel
-from epigram.training.bag_encoder import as_bags
-from epigram.training.bags import BagTexts
+from epigram.training import parallel
 from epigram.training.config import TrainingConfig
+from epigram.training.linear.bags import BagTexts, as_bags, learns_from_bags
 from epigram.training.objectives.label_objective import label_objective
 from epigram.training.plan import Plan
 from epigram.training.trainer import Trainer
@@ -153,7 +152,6 @@ def test_an_epoch_has_every_text_once_in_batches_of_any_lengths() -> None:
         ("single", {}),
         ("single", {"class_weight": "balanced"}),
         ("single", {"label_smoothing": 0.2, "focal_gamma": 1.5}),
-        ("single", {"clip": 0.02}),
         ("single", {"schedule": "plateau", "patience": 2, "evaluations": 3}),
         ("single", {"schedule": "constant", "warmup": 0.3, "epsilon": 0.01, "max_tokens": 30}),
         ("single", {"min_steps": 20, "stop_on": "macro_f1", "evaluation_steps": 2, "patience_steps": 6}),
@@ -183,7 +181,7 @@ def test_the_training_by_a_plan_equals_that_on_tokens() -> None:
 
 def test_batches_in_halves_have_the_same_gradients() -> None:
     """After out of memory, both halves of a batch add to the gradients before the step."""
-    train, dev, config = texts(40, 0), texts(20, 1), replace(CONFIG, clip=0.02)
+    train, dev, config = texts(40, 0), texts(20, 1), CONFIG
     (whole, _), halved = trained(train, dev, config), model_of()
     with as_bags(halved, train, dev, config) as texts_of:
         trainer = Trainer(halved, label_objective(*texts_of, config), seed=3)
@@ -265,6 +263,7 @@ def test_a_resumed_training_has_the_same_bits(tmp_path: Path) -> None:
     [
         ({"pool": "max"}, CONFIG),  # reads more than the mean
         ({}, replace(CONFIG, optimizer="adamw")),  # changes rows without a gradient
+        ({}, replace(CONFIG, clip=0.02)),  # PyTorch clips no sparse gradients
     ],
 )
 def test_other_trainings_read_tokens(model: dict[str, Any], config: TrainingConfig) -> None:
@@ -275,6 +274,6 @@ def test_other_trainings_read_tokens(model: dict[str, Any], config: TrainingConf
 
 
 def test_processes_that_train_together_read_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert bag_encoder.learns_from_bags(model_of(), CONFIG)
+    assert learns_from_bags(model_of(), CONFIG)
     monkeypatch.setattr(parallel, "processes", lambda: 2)
-    assert not bag_encoder.learns_from_bags(model_of(), CONFIG)
+    assert not learns_from_bags(model_of(), CONFIG)

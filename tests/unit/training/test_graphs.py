@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.cuda_graphs import GraphSteps
 from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
@@ -16,7 +17,6 @@ from epigram.models.recipe import ENCODERS, HEADS, parse_part
 from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
 from epigram.training.config import TrainingConfig
-from epigram.training.cuda_graphs import GraphSteps
 from epigram.training.objectives.base import Batch
 from epigram.training.objectives.label_objective import label_objective
 from epigram.training.optimization import build_optimizer, build_schedule

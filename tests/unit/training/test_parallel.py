@@ -6,7 +6,6 @@ import os
 import socket
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +43,10 @@ HALVES = "batches in halves"
 MEMORY = "the second process is out of memory in its first step"
 FEW = 6  # texts of one batch, which one process predicts alone
 SCORED = (100, FEW - 1)
-ROWS = "less than half of the rows of the table"
 BLOCK: dict[str, Any] = {"width": 16, "heads": 2, "hidden": 16, "depth": 2, "dropout": 0.0}
 PARTS: dict[str, tuple[Any, Any]] = {
     "mean over texts": (TransformerConfig(**BLOCK), LinearConfig(dropout=0.0)),
     "sum over texts": (TransformerConfig(**BLOCK), AttentionLabelerConfig(hidden=8, text_hidden=4)),
-    ROWS: (TransformerConfig(**BLOCK), LinearConfig(dropout=0.0)),
     HALVES: (TransformerConfig(**BLOCK), LinearConfig(dropout=0.0)),
     MEMORY: (TransformerConfig(**BLOCK), LinearConfig(dropout=0.0)),
     "layers dropped on the way": (
@@ -81,10 +78,9 @@ def train(out: Path) -> None:
     write_json(out / f"exchanged.{parallel.rank()}.json", exchanged())
     for name, (encoder_config, head_config) in PARTS.items():
         torch.manual_seed(parallel.rank())  # each process starts from other weights and gets those of rank 0
-        encoder = encoder_config.build(replace(CONTEXT, vocabulary=120) if name == ROWS else CONTEXT)
+        encoder = encoder_config.build(CONTEXT)
         model = Classifier(encoder, head_config.build(CONTEXT, encoder))
         trainer = Trainer(model, label_objective(texts(33, 0), texts(21, 1), CONFIG), seed=5)
-        assert (trainer.used_rows is not None) is (name == ROWS)
         if name == HALVES:
             trainer.position.pieces = 2
         if name == MEMORY and parallel.rank():

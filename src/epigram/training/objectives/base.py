@@ -54,10 +54,6 @@ class Objective:
     def prepare(self, model: Any) -> None:
         """Prepare `model` for the training; by default nothing."""
 
-    def used_ids(self) -> Rows | None:
-        """Return the distinct ids of the tokens of all batches; None if the loss reads every row of the token table."""
-        return None
-
     def epoch(self, order: np.random.Generator) -> Batches:
         """Return the batches of an epoch, in an order drawn from `order`."""
         raise NotImplementedError

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from epigram.models.batches import Rows, TextBatches
+from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.precision import matmul_precision
 from epigram.models.predict import Predicted, dev_score, gold_labels
@@ -38,10 +38,6 @@ class Classification(Objective):
         """Set the options of the head's loss of text labels."""
         if isinstance(model, Classifier):
             model.head.loss_options = loss_options(self.config, self.train)
-
-    def used_ids(self) -> Rows:
-        """Return the distinct ids of the tokens of train."""
-        return self.train.used_ids()
 
     def epoch(self, order: np.random.Generator) -> Batches:
         """Return batches of texts of similar length."""

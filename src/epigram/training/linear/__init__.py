@@ -1,0 +1,1 @@
+"""Models that are linear in the counts of tokens and n-grams."""
