@@ -24,7 +24,7 @@ unexport DATASET SYSTEMS SEEDS SET NAME
 option = $(if $(value $(1)),--$(2) '$(subst ','\'',$(value $(1)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help run retrain serve stop test checks mutants peers bench bench-accuracy drill repair clean
+.PHONY: help run retrain serve stop test test-avx2 checks mutants peers bench bench-accuracy drill repair clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -67,6 +67,13 @@ stop: $(READY) ## stop what make serve started
 # tests/conftest.py orders the files; pytest-xdist by itself would end with those of few tests, which take longest.
 test: $(TESTS) ## run the tests
 	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+
+# oneDNN and PyTorch obey these two variables on processors with more instructions.
+test-avx2: $(TESTS) ## run the tests that depend on the precision as on a processor without bfloat16; 1 minute
+	@ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(BIN)/python -m pytest -q -n 3 --dist loadfile \
+	  tests/contract/test_every_training_setting.py tests/contract/test_adapters_torch.py tests/parity/test_bfloat16*.py \
+	  tests/unit/nn/layers tests/unit/nn/heads/test_output_precision.py tests/unit/models/test_prediction_batches.py \
+	  tests/unit/inference/test_hf.py tests/scenarios/test_precision_products.py
 
 checks: $(TESTS) ## check lint, types, import contracts and known vulnerabilities of packages
 	@$(BIN)/ruff check .

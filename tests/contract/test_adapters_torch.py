@@ -43,6 +43,21 @@ def test_pytorch_has_the_products_of_onednn(name: str) -> None:
     assert hasattr(torch.ops.mkldnn, name), NEEDS.format(f"ops.mkldnn.{name}", "fast predictions of one text")
 
 
+def test_pytorch_says_whether_onednn_has_kernels_in_bfloat16() -> None:
+    name = "_is_mkldnn_bf16_supported"
+    assert hasattr(torch.ops.mkldnn, name), NEEDS.format(f"ops.mkldnn.{name}", "LSTMs on a CPU without AVX-512")
+
+
+@pytest.mark.parametrize("able", [False, True])
+def test_without_that_operator_the_instructions_of_the_cpu_are_read(
+    able: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.ops, "mkldnn", SimpleNamespace())
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_f": able})
+    ask: Any = torch_adapter.has_bf16_kernels
+    assert ask.__wrapped__() is able
+
+
 def test_pytorch_has_the_fused_attention_of_the_cpu_and_does_not_count_it() -> None:
     operator = getattr(torch.ops.aten, torch_adapter.CPU_ATTENTION, None)
     assert operator is not None, NEEDS.format(torch_adapter.CPU_ATTENTION, "the FLOPs of attention")

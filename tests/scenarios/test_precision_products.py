@@ -88,13 +88,19 @@ def test_products_are_in_bfloat16_where_asked_for_or_fast(
 
 
 @pytest.mark.parametrize(
-    ("able", "wanted"),
-    [({"avx512_bf16": True}, True), ({"amx_bf16": True}, True), ({"avx512_f": True, "amx_bf16": False}, False)],
+    ("able", "kernels", "wanted"),
+    [
+        ({"avx512_bf16": True}, True, True),
+        ({"amx_bf16": True}, True, True),
+        ({"avx512_f": True, "amx_bf16": False}, True, False),
+        ({"avx512_bf16": True, "amx_bf16": True}, False, False),
+    ],
 )
 def test_a_cpu_needs_instructions_for_bfloat16_and_a_gpu_does_not(
-    able: dict[str, bool], wanted: bool, monkeypatch: pytest.MonkeyPatch
+    able: dict[str, bool], kernels: bool, wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
+    monkeypatch.setattr(precision, "has_bf16_kernels", lambda: kernels)
     ask: Any = precision.has_fast_bf16
     assert ask.__wrapped__("cpu") is wanted
     assert ask.__wrapped__("cuda") is True

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from epigram.nn.layers.autocast import OutputLinear
-from epigram.nn.torch_adapter import pack_linear
+from epigram.nn.torch_adapter import has_bf16_kernels, pack_linear
 
 T = TypeVar("T", bound=nn.Module)
 Precision = Literal["auto", "fp32", "bf16"]
@@ -34,7 +34,7 @@ def has_fast_bf16(kind: str) -> bool:
     if kind != "cpu":
         return kind == "cuda"
     capabilities = torch.cpu.get_capabilities()
-    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+    return has_bf16_kernels() and bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
 def prepare_for_inference(model: T) -> T:

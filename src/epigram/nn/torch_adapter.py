@@ -65,6 +65,16 @@ def _attention_flops(query: Sequence[int], key: Sequence[int], value: Sequence[i
     return 2 * math.prod(query[:3]) * key[2] * (query[3] + value[3])
 
 
+@cache
+def has_bf16_kernels() -> bool:
+    """Return whether oneDNN has kernels in bfloat16 for this CPU, fast or emulated.
+
+    They require AVX-512. The environment variable ONEDNN_MAX_CPU_ISA=AVX2 hides it.
+    """
+    supported: Any = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", None)
+    return bool(torch.cpu.get_capabilities().get("avx512_f") if supported is None else supported())
+
+
 def pack_linear(layer: nn.Linear) -> None:
     """Let `layer`, in bfloat16 on a CPU, use weights that are laid out for oneDNN once, not in every product.
 

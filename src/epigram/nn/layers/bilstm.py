@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor, nn
 
 from epigram.nn.layers import onnx_lstm
 from epigram.nn.layers.dropout import Dropout
+from epigram.nn.torch_adapter import has_bf16_kernels
 
 
 def reverse_texts(x: Tensor, lengths: Tensor) -> Tensor:
@@ -19,18 +19,21 @@ def reverse_texts(x: Tensor, lengths: Tensor) -> Tensor:
     return x.gather(1, torch.where(mirrored < 0, position, mirrored).unsqueeze(-1).expand_as(x))
 
 
-@cache
-def has_bf16_lstm() -> bool:
-    """Return whether oneDNN has an LSTM in bfloat16 for this CPU; without one, PyTorch raises RuntimeError."""
-    return bool(torch.cpu.get_capabilities().get("avx512_f"))
-
-
 def fused_lstm(lstm: nn.LSTM, x: Tensor) -> Any:
-    """Return what `lstm` returns for `x` (B, L, I), computed in float32 on a CPU without such a kernel in bfloat16."""
-    if x.device.type != "cpu" or has_bf16_lstm():
+    """Return what `lstm` (one layer, batch first) returns for `x` (B, L, I), in bfloat16 under autocast.
+
+    PyTorch raises RuntimeError on a CPU for which oneDNN has no LSTM in bfloat16. There, the input and the weights are
+    rounded to bfloat16, and the states are computed in float32.
+    """
+    if x.device.type != "cpu" or not torch.is_autocast_enabled("cpu") or has_bf16_kernels():
         return lstm(x)
+    weights = [weight.bfloat16().float() for direction in lstm.all_weights for weight in direction]
+    start = x.new_zeros(len(lstm.all_weights), len(x), lstm.hidden_size, dtype=torch.float32)
     with torch.autocast("cpu", enabled=False):
-        return lstm(x.to(lstm.all_weights[0][0].dtype))
+        states, h, c = torch.lstm(
+            x.bfloat16().float(), (start, start), weights, True, 1, 0.0, lstm.training, lstm.bidirectional, True
+        )
+    return states, (h, c)
 
 
 def run_direction(
