@@ -14,7 +14,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
 from epigram.cli import program
-from epigram.runner.retraining import champion
+from epigram.runner.champions import champion
 from epigram.runner.retraining.drift import LABELS_NEEDED, NO_CHAMPION, RETRAINING_RUNS
 from epigram.runner.retraining.retraining import finished_retraining
 from flows.retrain import retrain

@@ -14,7 +14,7 @@ from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from epigram.runner.prefect.refresh import refresh
+from epigram.runner.retraining.refresh import refresh
 from epigram.runner.workspace.request import Request
 from flows.pipeline import pipeline
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from epigram.runner.champions.champion import Champion
 from epigram.runner.retraining.challenge import Challenge
-from epigram.runner.retraining.champion import Champion
 from epigram.runner.retraining.retraining import TrainedTree
 
 

@@ -6,7 +6,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from epigram.runner.prefect.pipeline_run import PipelineRun
-from epigram.runner.prefect.publish import Run
+from epigram.runner.runs.publish import Run
 
 
 @task(name="publish", task_run_name="publish", cache_policy=NO_CACHE, persist_result=False)

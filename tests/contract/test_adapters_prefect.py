@@ -18,7 +18,7 @@ from prefect.server.api import server
 from prefect.settings import get_current_settings
 
 from epigram.core.errors import EpigramError, SourceUnavailableError
-from epigram.runner.prefect import prefect_adapter
+from epigram.runner.service import prefect_adapter
 
 NEEDS = f"prefect {prefect.__version__} has no {{}}: epigram needs it for {{}}"
 

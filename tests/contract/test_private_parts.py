@@ -16,7 +16,7 @@ LOCKS = sorted(ROOT.glob("requirements*.lock"))
 ADAPTERS = {
     Path("src/epigram/nn/torch_adapter.py"),
     Path("src/epigram/nn/transformers_adapter.py"),
-    Path("src/epigram/runner/prefect/prefect_adapter.py"),
+    Path("src/epigram/runner/service/prefect_adapter.py"),
     *(path for path in FILES if path.parent == Path("src/epigram/runner/dvc")),
 }
 PUBLIC = {"_exit", "_replace", "_asdict", "_fields"}  # of os and of named tuples

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from epigram.runner.prefect.markdown import corpus
+from epigram.runner.runs.markdown import corpus
 from tests.dashboard.conftest import Server
 
 # Ways in which a page can send a flow's name to the API; the page may only see `opaque` or an error.

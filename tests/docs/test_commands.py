@@ -22,8 +22,8 @@ import pytest
 from typer.main import get_command
 
 from epigram.cli import app as cli
-from epigram.runner.search.plan import Plan, write_plan
 from epigram.runner.workspace import overrides
+from epigram.runner.workspace.plan import Plan, write_plan
 from epigram.runner.workspace.request import Request
 from tests.support.families import checkpoint
 from tests.support.linear_models import TRAIN, svm

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.runner.retraining import champion, champion_tree
-from epigram.runner.workspace.git import git
+from epigram.runner.champions import champion, champion_tree
+from epigram.runner.git import git
 from tests.support.champions import made, promoted, weights
 from tests.support.toy import Toy
 

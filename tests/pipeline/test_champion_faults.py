@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 
 from epigram.core.errors import DataError, ParameterError
-from epigram.runner.prefect import publish
+from epigram.runner.champions import champion
+from epigram.runner.git import FIXED_AUTHOR, git
 from epigram.runner.prefect.execution import execute
-from epigram.runner.retraining import challenge, champion
+from epigram.runner.retraining import challenge
 from epigram.runner.service import server
-from epigram.runner.workspace.git import FIXED_AUTHOR, git
+from epigram.runner.workspace import links
 from epigram.runner.workspace.request import Request
 from tests.drill.stepper import git_step
 from tests.support.champions import made, promoted, weights
@@ -153,7 +154,7 @@ def test_a_retraining_that_brings_nothing_new_repairs_the_link_of_a_killed_promo
 ) -> None:
     now = champion.current(reign.root)
     assert now is not None
-    publish.set_link(reign.root / "runs" / "champion", "toy-2")
+    links.set_link(reign.root / "runs" / "champion", "toy-2")
     monkeypatch.setattr(challenge, "_find_output", lambda stages, name: reign.root / name)
     monkeypatch.setattr(challenge, "_predict_challenger", lambda *_: None)
     monkeypatch.setattr(challenge, "read_corpus", lambda _: None)
@@ -258,7 +259,7 @@ def test_a_model_whose_manifest_lists_nothing_is_not_whole(reign: Toy, content: 
 def test_a_file_of_a_commit_that_is_too_large_or_not_utf8_is_refused(
     reign: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("epigram.runner.workspace.git.MAX_FILE_BYTES", 1 << 20)
+    monkeypatch.setattr("epigram.runner.git.MAX_FILE_BYTES", 1 << 20)
     forge(reign, " " * (1 << 20) + "{}")
     said = r"^champion\.json at champion is not UTF-8 or is larger than 1 MiB; reset"
     with pytest.raises(DataError, match=said):

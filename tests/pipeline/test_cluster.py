@@ -7,7 +7,7 @@ import signal
 import psutil
 import pytest
 
-from epigram.runner.prefect.gpus import VISIBLE
+from epigram.runner.scheduling.gpus import VISIBLE
 from tests.support.processes import gone, until
 from tests.support.toy import Toy
 

@@ -95,7 +95,7 @@ def test_max_parallel_1_runs_one_after_the_other(done: Toy) -> None:
 def test_the_stage_that_took_longest_in_the_last_run_starts_first(
     done: Toy, mlp: float, bert: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("epigram.runner.prefect.slots.HANDOVER", 60.0)  # for a busy machine
+    monkeypatch.setattr("epigram.runner.scheduling.slots.HANDOVER", 60.0)  # for a busy machine
     seconds = {"fit@mlp": mlp, "fit@bert": bert}
     stages = {name: {"state": "Completed", "seconds": value} for name, value in seconds.items()}
     (done.root / "runs" / "earlier").mkdir(parents=True)

@@ -11,7 +11,7 @@ import pytest
 
 from epigram.core.errors import TryAgainError
 from epigram.runner.dvc.graph import Graph, Stage
-from epigram.runner.prefect.publish import comparison as comparison_of
+from epigram.runner.runs.publish import comparison as comparison_of
 from epigram.runner.workspace.workspace import Workspace
 from tests.support.flows import flow, task_runs
 from tests.support.toy import Toy

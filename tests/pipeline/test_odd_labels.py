@@ -13,7 +13,7 @@ from markupsafe import escape
 from epigram.core.records import read_record
 from epigram.evaluation.results import Metrics
 from epigram.report import charts
-from epigram.runner.prefect import markdown
+from epigram.runner.runs import markdown
 from tests.support.bad_input import Workshop
 
 NAMES_OF_JAVASCRIPT = [

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from epigram.core.errors import TryAgainError
-from epigram.runner.retraining import champion
+from epigram.runner.champions import champion
 from epigram.runner.workspace.request import Request
 from epigram.text.pos.pos_versions import read_version
 from tests.support.project_copy import tree

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from epigram.runner.prefect.publish import Run
+from epigram.runner.runs.publish import Run
 from epigram.runner.workspace import workspace
 from epigram.runner.workspace.request import Request
 from tests.support.toy import Toy

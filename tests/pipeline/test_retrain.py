@@ -15,9 +15,10 @@ import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError, TryAgainError
 from epigram.core.files import write_text
+from epigram.runner.champions import champion
 from epigram.runner.dvc import graph
-from epigram.runner.retraining import champion, drift, ingest
-from epigram.runner.retraining.settings import DriftSettings
+from epigram.runner.retraining import drift, ingest
+from epigram.runner.workspace.retrain_settings import DriftSettings
 from epigram.runner.workspace.settings import load
 from tests.support.shop import PARAMS, SOURCE, reviews
 from tests.support.shop_repository import Shop, copied

@@ -13,8 +13,9 @@ import pytest
 import flows.drift
 from epigram.core.errors import EpigramError, ParameterError
 from epigram.monitoring.drift import Measure
+from epigram.runner.champions import champion
 from epigram.runner.dvc import force_rerun
-from epigram.runner.retraining import champion, drift, ingest
+from epigram.runner.retraining import drift, ingest
 from epigram.runner.retraining.drift import Drift, NewTexts
 from epigram.runner.retraining.retraining import Retraining, open_session
 from epigram.runner.workspace import overrides

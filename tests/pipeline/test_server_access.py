@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from epigram.runner.prefect import prefect_adapter
+from epigram.runner.service import prefect_adapter
 from epigram.runner.service import server as api
 from tests.support.prefect_home import add_database
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from epigram.runner.prefect.planned_systems import read_systems
-from epigram.runner.prefect.slots import Slots, slots_by_system
+from epigram.runner.scheduling.planned_systems import read_systems
+from epigram.runner.scheduling.slots import Slots, slots_by_system
 from epigram.training.threads import available_cores
 
 

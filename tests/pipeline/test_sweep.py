@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from epigram.core.errors import ParameterError
-from epigram.runner.prefect.gpus import VISIBLE
 from epigram.runner.prefect.sweep import Result, best_per_dataset, make_trials, sort_results
+from epigram.runner.scheduling.gpus import VISIBLE
 from epigram.runner.workspace.request import Request
 from tests.support.processes import gone, until
 from tests.support.project_copy import tree

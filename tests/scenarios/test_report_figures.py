@@ -19,7 +19,7 @@ from epigram.evaluation.summary import Row, read_summary
 from epigram.inference import measure
 from epigram.models.batches import TextBatches
 from epigram.report.terminal import comparison_table
-from epigram.runner.prefect import markdown
+from epigram.runner.runs import markdown
 from epigram.text.dataset.encoded_dataset import View
 from tests.support.bad_input import Workshop
 from tests.support.certain import LABELS, SIZES, compare, evaluate, lines, one_label, prune, run_to_train, train

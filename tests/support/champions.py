@@ -6,8 +6,8 @@ import json
 import shutil
 from hashlib import sha256
 
-from epigram.runner.retraining import champion, champion_tree
-from epigram.runner.retraining.champion import Champion, Hashes
+from epigram.runner.champions import champion, champion_tree
+from epigram.runner.champions.champion import Champion, Hashes
 from tests.support.toy import Toy
 
 

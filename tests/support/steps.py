@@ -51,7 +51,7 @@ def take() -> None:
 def promote() -> None:
     """Promote the champion of entry.json."""
     from epigram.core.config_types import validate_as
-    from epigram.runner.retraining import champion
+    from epigram.runner.champions import champion
 
     entry = validate_as(champion.Champion, json.loads(ENTRY.read_text()))
     champion.promote(Path.cwd(), Path.cwd(), entry, '{"known": 4}\n')
@@ -59,7 +59,7 @@ def promote() -> None:
 
 def rollback() -> None:
     """Restore the previous champion."""
-    from epigram.runner.retraining import champion
+    from epigram.runner.champions import champion
 
     champion.rollback(Path.cwd())
 
@@ -91,8 +91,8 @@ NEEDED = {
         "epigram.data.growing_dataset",
         "epigram.data.sources.source",
     ),
-    "promote": ("epigram.runner.retraining.champion", "dvc.utils.serialize", "pydantic"),
-    "rollback": ("epigram.runner.retraining.champion", "dvc.api", "dvc.repo", "pydantic"),
+    "promote": ("epigram.runner.champions.champion", "dvc.utils.serialize", "pydantic"),
+    "rollback": ("epigram.runner.champions.champion", "dvc.api", "dvc.repo", "pydantic"),
 }
 
 

@@ -33,8 +33,8 @@ def main(
     """
     flow, root = find_flow("retrain", "retrain", "retrain"), Path.cwd()
     from epigram.cli.run_report import exit_if_failed
+    from epigram.runner.champions import champion
     from epigram.runner.prefect.execution import call_flow
-    from epigram.runner.retraining import champion
 
     if rollback and show:
         raise ParameterError("--rollback and --show cannot be combined; use one of them")

@@ -67,9 +67,9 @@ def main(
 def _planned(request: Request, started: float, budget: str, quality: str, plan: Path | None) -> Request:
     """Return the request with the plan in a file, or with the plan of a search."""
     from epigram.core.settings import dataset_of
-    from epigram.runner.prefect.execution import execute_search
+    from epigram.runner.search.execute import execute_search
     from epigram.runner.search.goal import parse_goal
-    from epigram.runner.search.plan import read_plan
+    from epigram.runner.workspace.plan import read_plan
 
     if request.systems or request.changes or request.seeds:
         raise ParameterError("--budget and --plan set systems, settings and seeds; remove --systems, --seeds and --set")

@@ -10,7 +10,7 @@ from epigram.core.display import echo
 from epigram.core.outcome import Outcome
 
 if TYPE_CHECKING:
-    from epigram.runner.prefect.publish import Run
+    from epigram.runner.runs.publish import Run
 
 WIDTH = 120  # width of a table if stdout is no terminal
 
@@ -35,7 +35,7 @@ def print_run(run: Run, root: Path) -> int:
 
 def exit_if_failed(result: Any, root: Path) -> None:
     """If `result` is the error of a failed run, print it and exit with the code of the stage that failed."""
-    from epigram.runner.prefect.publish import RunFailedError
+    from epigram.runner.runs.publish import RunFailedError
 
     if isinstance(result, RunFailedError):
         sys.exit(print_run(result.run, root))

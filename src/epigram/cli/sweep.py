@@ -44,7 +44,7 @@ def main(
     base = make_request(dataset=dataset, systems=systems, seeds=seeds, changes=set_, max_parallel=1)
     from epigram.runner.prefect.execution import execute_sweep
     from epigram.runner.prefect.sweep import make_trials
-    from epigram.runner.workspace import reservations
+    from epigram.runner.runs import reservations
 
     prefix = reservations.reserve(base.root, name or None, "sweep")
     with reservations.release_on_exit(base.root, prefix):

@@ -23,9 +23,9 @@ from epigram.models.model_card import model_card
 from epigram.report.columns import comparison_markdown
 from epigram.report.table import Table
 from epigram.runner.dvc.process import PROGRESS, read_lines
-from epigram.runner.prefect import markdown
 from epigram.runner.prefect.sweep import Result, results_table
 from epigram.runner.retraining.retraining import Retraining
+from epigram.runner.runs import markdown
 
 ROOT = Path(__file__).parents[3]
 CODE = sorted(path for folder in ("src", "flows", "tasks") for path in (ROOT / folder).rglob("*.py"))

@@ -22,7 +22,7 @@ from epigram.report import charts
 from epigram.report.classes import ConfusedPair, confused_pairs, confusion, label_table
 from epigram.report.dvc_plots import write_plots
 from epigram.report.page import render
-from epigram.runner.prefect import markdown, run_charts
+from epigram.runner.runs import markdown, run_charts
 from tests.support.evaluation_samples import corpus, system
 
 

@@ -17,7 +17,7 @@ from epigram.report.columns import COLUMNS, Where, comparison, comparison_markdo
 from epigram.report.page import render
 from epigram.report.table import Cell, Heading, Line, Table, markdown_table
 from epigram.report.terminal import comparison_table, terminal_table
-from epigram.runner.prefect import markdown
+from epigram.runner.runs import markdown
 from tests.support.evaluation_samples import corpus, cost, system
 
 WRONG = [set(range(30)), set(range(32))]

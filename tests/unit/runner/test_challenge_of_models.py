@@ -17,9 +17,9 @@ from epigram.core.files import write_json
 from epigram.evaluation.results import Task, write_files
 from epigram.evaluation.settings import EvaluateSettings
 from epigram.monitoring.challenge import Decision
+from epigram.runner.champions.champion import Hashes
 from epigram.runner.retraining import challenge
-from epigram.runner.retraining.champion import Hashes
-from epigram.runner.retraining.settings import RetrainSettings
+from epigram.runner.workspace.retrain_settings import RetrainSettings
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from tests.support.evaluation_samples import system
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from epigram.runner.retraining.champion import _is_intact, model_hash
+from epigram.runner.champions.champion import _is_intact, model_hash
 from tests.support.linear_models import ensemble_of_svms
 
 

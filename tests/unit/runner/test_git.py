@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from epigram.core.errors import InputMissingError, exit_code, message
-from epigram.runner.workspace import git
+from epigram.runner import git
 
 INDEX = "fatal: sha1 file 'x/index.lock' write error. Out of diskspace"
 OBJECT = "error: unable to write file: No space left on device\nfatal: unable to write loose object file"

@@ -13,11 +13,11 @@ import pytest
 from epigram.core.errors import ParameterError
 from epigram.models.registry import RECIPES
 from epigram.runner.dvc.graph import Graph, Stage
-from epigram.runner.prefect import gpus
-from epigram.runner.prefect.gpus import GpuPool, gpus_by_stage, stages_per_gpu, visible_gpus
-from epigram.runner.prefect.needs import set_needs
-from epigram.runner.prefect.planned_systems import PlannedSystem
-from epigram.runner.prefect.slots import Slots, slots_by_system
+from epigram.runner.scheduling import gpus
+from epigram.runner.scheduling.gpus import GpuPool, gpus_by_stage, stages_per_gpu, visible_gpus
+from epigram.runner.scheduling.needs import set_needs
+from epigram.runner.scheduling.planned_systems import PlannedSystem
+from epigram.runner.scheduling.slots import Slots, slots_by_system
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from epigram.training.config import TrainingConfig
 
@@ -85,7 +85,7 @@ def test_gpus_that_are_hidden_are_not_used(
 
 
 def test_pytorch_is_not_imported_to_find_them() -> None:
-    lines = ["import sys", "from epigram.runner.prefect.gpus import visible_gpus", "visible_gpus()"]
+    lines = ["import sys", "from epigram.runner.scheduling.gpus import visible_gpus", "visible_gpus()"]
     program = "\n".join([*lines, "assert 'torch' not in sys.modules"])
     subprocess.run([sys.executable, "-c", program], check=True)
 

@@ -14,8 +14,8 @@ import pytest
 from filelock import lock_descriptor
 
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError
-from epigram.runner.retraining import champion
-from epigram.runner.workspace import reservations
+from epigram.runner.champions import champion
+from epigram.runner.runs import reservations
 from epigram.runner.workspace.request import Request
 
 SECOND = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

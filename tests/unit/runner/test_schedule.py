@@ -15,11 +15,11 @@ import pytest
 
 from epigram.models.registry import RECIPES
 from epigram.runner.dvc.graph import Graph, Stage
-from epigram.runner.prefect import slots as slots_module
-from epigram.runner.prefect.planned_systems import PlannedSystem
-from epigram.runner.prefect.schedule import Schedule, remaining_seconds
-from epigram.runner.prefect.slots import Slots
-from epigram.runner.prefect.stage_seconds import CHECKPOINT_RATE, START, TEXTS, expected_seconds, training_seconds
+from epigram.runner.scheduling import slots as slots_module
+from epigram.runner.scheduling.planned_systems import PlannedSystem
+from epigram.runner.scheduling.schedule import Schedule, remaining_seconds
+from epigram.runner.scheduling.slots import Slots
+from epigram.runner.scheduling.stage_seconds import CHECKPOINT_RATE, START, TEXTS, expected_seconds, training_seconds
 from epigram.training.config import configure
 from tests.support.processes import until
 

@@ -9,9 +9,9 @@ from rich.console import Console
 
 from epigram.monitoring.drift import Measure
 from epigram.report.terminal import terminal_table
-from epigram.runner.prefect import markdown
 from epigram.runner.prefect.sweep import Result, results_table
 from epigram.runner.retraining.drift import Drift, markdown_table
+from epigram.runner.runs import markdown
 
 
 def result(run: str, rate: float, **scores: object) -> Result:

@@ -12,8 +12,8 @@ import pytest
 
 from epigram.core.errors import ParameterError
 from epigram.models.settings import System
-from epigram.runner.prefect import gpus, trial_gpus
-from epigram.runner.prefect.trial_gpus import acquire_gpus, needed_gpus, share_gpus
+from epigram.runner.scheduling import gpus, trial_gpus
+from epigram.runner.scheduling.trial_gpus import acquire_gpus, needed_gpus, share_gpus
 from epigram.runner.workspace.settings import Settings
 from epigram.text.settings import View
 

@@ -1,0 +1,1 @@
+"""Checks of `epigram doctor`: the installation, the machine and the project."""

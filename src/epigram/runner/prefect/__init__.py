@@ -1,0 +1,1 @@
+"""Bodies of the Prefect flows `pipeline` and `sweep`, and the server that they use."""

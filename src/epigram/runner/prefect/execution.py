@@ -6,7 +6,6 @@ import importlib
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from epigram.core.collection import no_collection
@@ -14,20 +13,20 @@ from epigram.core.display import echo
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError
 from epigram.core.signals import raise_on_signals
 from epigram.data.sources.access import redact_address
-from epigram.runner.prefect import prefect_adapter, ray_address
-from epigram.runner.prefect.publish import Run, RunFailedError
-from epigram.runner.prefect.trial_gpus import needed_gpus, share_gpus
+from epigram.runner.prefect import ray_address
 from epigram.runner.prefect.up_to_date import finish_if_up_to_date
-from epigram.runner.service import server
+from epigram.runner.runs import reservations
+from epigram.runner.runs.publish import Run, RunFailedError
+from epigram.runner.scheduling.trial_gpus import needed_gpus, share_gpus
+from epigram.runner.service import prefect_adapter, server
 from epigram.runner.service.server import Server
-from epigram.runner.workspace import overrides, reservations
+from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
 
     from epigram.runner.prefect.sweep import Result, Trial
-    from epigram.runner.search.goal import Goal
     from epigram.runner.workspace.settings import Settings
 
 LATE_IMPORTS = ("dvc.repo", "networkx", "fastapi.encoders")  # imported by Prefect and DVC at the flow's first step
@@ -43,7 +42,7 @@ def execute(request: Request, load: Load) -> Run:
     """
     overrides.check(request)
     _note_unsuitable_systems(request)
-    _check_place(request)
+    check_place(request)
     if server.running() is None and (run := finish_if_up_to_date(request)):
         return run
     api, flow = start_server(load, CHECKS)
@@ -61,23 +60,7 @@ def execute(request: Request, load: Load) -> Run:
     return result
 
 
-def execute_search(request: Request, goal: Goal, started: float, load: Load) -> Request:
-    """Run the flow `search` and return the request for the run of its plan. Raises the error that ended the flow.
-
-    `started` is the monotonic time at which the goal's seconds begin. The search has no name and runs on this machine;
-    its run has the name of `request` and uses its Ray cluster.
-    """
-    _check_place(request)
-    own = replace(request, name=None, ray=None)
-    api, flow = start_server(load, CHECKS, check=lambda: overrides.check(own))
-    planned = run_flow(api, lambda: flow(own, goal, started, return_state=True))
-    if isinstance(planned, RunFailedError):
-        raise planned
-    found: Request = replace(planned, name=request.name, ray=request.ray)
-    return found
-
-
-def _check_place(request: Request) -> None:
+def check_place(request: Request) -> None:
     """Raise ParameterError if a file refers to a run of the name, TryAgainError if the Ray cluster does not respond."""
     reservations.check_not_referenced(request.root, [request.name] if request.name else [])
     ray_address.ping(request.ray)

@@ -14,7 +14,7 @@ from prefect import runtime
 from prefect.events import emit_event
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY
 
-from epigram.runner.prefect.prefect_adapter import HEARTBEAT_EVENT
+from epigram.runner.service.prefect_adapter import HEARTBEAT_EVENT
 
 INTERVAL = 30.0  # seconds
 

@@ -24,19 +24,20 @@ from epigram.core.settings import dataset_of
 from epigram.core.signals import interrupt_waits
 from epigram.runner.dvc import graph, lock_order
 from epigram.runner.dvc.graph import Graph, Stage
-from epigram.runner.prefect import heartbeat, publish, ray_cluster
-from epigram.runner.prefect.gpus import GpuPool, stages_per_gpu, visible_gpus
-from epigram.runner.prefect.needs import set_needs
-from epigram.runner.prefect.planned_systems import read_systems
-from epigram.runner.prefect.publish import Run, RunFailedError, StageResult
-from epigram.runner.prefect.schedule import Schedule
-from epigram.runner.prefect.slots import Slots
+from epigram.runner.prefect import heartbeat, ray_cluster
 from epigram.runner.prefect.stage import Runner, stage_attempt
-from epigram.runner.prefect.stage_seconds import expected_seconds
 from epigram.runner.prefect.status_table import StatusTable
 from epigram.runner.prefect.time_limit import TimeLimit
-from epigram.runner.search.plan import Plan
-from epigram.runner.workspace import overrides, reservations
+from epigram.runner.runs import publish, reservations
+from epigram.runner.runs.publish import Run, RunFailedError, StageResult
+from epigram.runner.scheduling.gpus import GpuPool, stages_per_gpu, visible_gpus
+from epigram.runner.scheduling.needs import set_needs
+from epigram.runner.scheduling.planned_systems import read_systems
+from epigram.runner.scheduling.schedule import Schedule
+from epigram.runner.scheduling.slots import Slots
+from epigram.runner.scheduling.stage_seconds import expected_seconds
+from epigram.runner.workspace import overrides
+from epigram.runner.workspace.plan import Plan
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.workspace import Workspace, open_workspace
 

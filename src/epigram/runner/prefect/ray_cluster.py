@@ -20,11 +20,11 @@ from epigram.core.errors import TryAgainError
 from epigram.core.extras import require
 from epigram.core.outcome import Outcome
 from epigram.runner.dvc.graph import Graph, Stage
-from epigram.runner.prefect.gpus import GpuPool, stages_per_gpu
 from epigram.runner.prefect.ray_address import LOCAL
-from epigram.runner.prefect.slots import Slots
 from epigram.runner.prefect.stage import Log, Runner
 from epigram.runner.prefect.status_table import StatusTable
+from epigram.runner.scheduling.gpus import GpuPool, stages_per_gpu
+from epigram.runner.scheduling.slots import Slots
 
 if TYPE_CHECKING:
     from prefect.futures import PrefectFuture

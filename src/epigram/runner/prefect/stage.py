@@ -18,8 +18,8 @@ from epigram.core.outcome import Outcome
 from epigram.runner.dvc import repair
 from epigram.runner.dvc.process import KILLED, PROGRESS, ReproProcesses
 from epigram.runner.prefect.progress_artifact import ProgressArtifact
-from epigram.runner.prefect.slots import Slots
 from epigram.runner.prefect.status_table import RETRYING, StatusTable
+from epigram.runner.scheduling.slots import Slots
 
 RETRIED_CODES = RETRYABLE | {KILLED}
 RETRY_DELAYS = (5.0, 20.0)  # seconds before the second and the third try

@@ -24,8 +24,8 @@ from epigram.core.files import read_json
 from epigram.core.outcome import OUTCOME_FILE, read_outcome
 from epigram.core.signals import interrupt_waits
 from epigram.runner import child_process
-from epigram.runner.prefect import markdown
-from epigram.runner.prefect.trial_gpus import acquire_gpus
+from epigram.runner.runs import markdown
+from epigram.runner.scheduling.trial_gpus import acquire_gpus
 from epigram.runner.workspace.request import Request
 
 if TYPE_CHECKING:

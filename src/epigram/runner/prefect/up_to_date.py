@@ -9,10 +9,9 @@ from rich.console import Console
 from epigram.core.signals import raise_on_signals
 from epigram.runner.dvc import graph
 from epigram.runner.dvc.graph import Graph
-from epigram.runner.prefect import publish
-from epigram.runner.prefect.publish import Run, StageResult
 from epigram.runner.prefect.status_table import StatusTable
-from epigram.runner.workspace import reservations
+from epigram.runner.runs import publish, reservations
+from epigram.runner.runs.publish import Run, StageResult
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.workspace import LOCK_FILE, Workspace, open_workspace, workspace_folder
 

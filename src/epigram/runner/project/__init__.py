@@ -1,0 +1,1 @@
+"""A user's project: its creation, its record in epigram.yaml, and its update."""

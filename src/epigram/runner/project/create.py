@@ -9,9 +9,9 @@ from pathlib import Path
 import epigram
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.core.files import atomic_folder
+from epigram.runner.git import git
 from epigram.runner.project import template
 from epigram.runner.project.record import Record
-from epigram.runner.workspace.git import git
 
 IDENTITY = ("-c", "user.name=epigram", "-c", "user.email=epigram@localhost")
 

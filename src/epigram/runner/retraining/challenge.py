@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.core.files import sha256
 from epigram.models import provenance
+from epigram.runner.champions import champion
+from epigram.runner.champions.champion import Champion, Hashes, Score
+from epigram.runner.champions.champion_tree import output_hash
 from epigram.runner.dvc.graph import Graph
-from epigram.runner.prefect.publish import Run
-from epigram.runner.retraining import champion
-from epigram.runner.retraining.champion import Champion, Hashes, Score
-from epigram.runner.retraining.champion_tree import output_hash
+from epigram.runner.runs.publish import Run
 from epigram.runner.workspace.settings import Settings
 
 if TYPE_CHECKING:

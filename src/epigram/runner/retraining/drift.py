@@ -17,10 +17,11 @@ from epigram.core.config_types import validate_as
 from epigram.core.errors import DataError, EpigramError
 from epigram.core.files import read_json, write_json
 from epigram.core.ragged import lengths_of
+from epigram.runner.champions import champion
+from epigram.runner.champions.champion import REFERENCE
 from epigram.runner.dvc.graph import Graph
-from epigram.runner.retraining import champion, inbox, ingest
-from epigram.runner.retraining.champion import REFERENCE
-from epigram.runner.retraining.settings import RetrainSettings
+from epigram.runner.retraining import inbox, ingest
+from epigram.runner.workspace.retrain_settings import RetrainSettings
 from epigram.runner.workspace.settings import Settings, load
 
 if TYPE_CHECKING:

@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 
 from epigram.core.display import escape_markdown
 from epigram.core.errors import EpigramError, TryAgainError
+from epigram.runner.champions import champion
+from epigram.runner.champions.champion import Champion
 from epigram.runner.dvc import graph
 from epigram.runner.dvc.graph import Graph
-from epigram.runner.prefect.publish import Run
-from epigram.runner.retraining import challenge, champion, drift, ingest
+from epigram.runner.retraining import challenge, drift, ingest
 from epigram.runner.retraining.challenge import Challenge
-from epigram.runner.retraining.champion import Champion
 from epigram.runner.retraining.ingest import Ingestion
+from epigram.runner.runs.publish import Run
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.settings import Settings, load

@@ -1,0 +1,1 @@
+"""Search for the best systems within a time budget."""

@@ -33,7 +33,7 @@ from epigram.runner.search.halving import (
     probe_system,
     trials_fit,
 )
-from epigram.runner.search.plan import Plan
+from epigram.runner.workspace.plan import Plan
 from epigram.training.trials.spec import TrialResult
 
 LINEAR_ROWS = 256  # rows of such a trial of the linear SVM at most; its time is scaled up with a smaller error

@@ -17,7 +17,7 @@ from epigram.core.errors import EpigramError
 from epigram.core.files import read_json, write_json
 from epigram.runner.search.candidates import Facts
 from epigram.runner.search.goal import Goal
-from epigram.runner.search.plan import Plan
+from epigram.runner.workspace.plan import Plan
 
 FILE = Path(".epigram/search-plan.json")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from epigram.core.config_types import validate_as
 from epigram.models.settings import System
-from epigram.runner.prefect.planned_systems import PlannedSystem
-from epigram.runner.search.plan import Plan
+from epigram.runner.scheduling.planned_systems import PlannedSystem
+from epigram.runner.workspace.plan import Plan
 
 
 def with_threads(plan: Plan, folds: int) -> Plan:

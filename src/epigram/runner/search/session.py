@@ -19,7 +19,7 @@ from epigram.core.settings import read_params
 from epigram.data.sources.source import load_source
 from epigram.models.settings import System
 from epigram.runner.prefect.pipeline_run import PipelineRun, open_run
-from epigram.runner.prefect.publish import RunFailedError
+from epigram.runner.runs.publish import RunFailedError
 from epigram.runner.search import candidates
 from epigram.runner.search.candidates import Facts
 from epigram.runner.search.choose import propose
@@ -27,9 +27,9 @@ from epigram.runner.search.costs import Costs, shortage
 from epigram.runner.search.goal import Goal, Stopwatch
 from epigram.runner.search.halving import Answer, Ask, Failed
 from epigram.runner.search.kept_plan import FILE, keep, read_kept, search_key
-from epigram.runner.search.plan import Plan
 from epigram.runner.search.plan_threads import with_threads
 from epigram.runner.search.trials import Trials
+from epigram.runner.workspace.plan import Plan
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.sentence_encoders import installed_encoder
 from epigram.runner.workspace.settings import load

@@ -11,7 +11,7 @@ from epigram.core.errors import EpigramError
 from epigram.core.files import sha256
 from epigram.core.processors import count_processors
 from epigram.models.provenance import code_hash
-from epigram.runner.prefect.gpus import visible_gpus
+from epigram.runner.scheduling.gpus import visible_gpus
 from epigram.runner.search.trial_process import TrialProcess
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.trials.spec import TrialRequest, TrialResult, TrialSpec

@@ -1,0 +1,1 @@
+"""The Prefect server of a run, and the service behind `epigram dashboard`."""

@@ -13,7 +13,7 @@ from prefect.events.actions import CallWebhook, ChangeFlowRunState
 from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 from pydantic import SecretStr
 
-from epigram.runner.prefect.prefect_adapter import HEARTBEAT_EVENT
+from epigram.runner.service.prefect_adapter import HEARTBEAT_EVENT
 
 HEARTBEAT_TIMEOUT = 90.0  # seconds: three heartbeats
 FAILURE_NOTICE = "failure-notice"

@@ -17,8 +17,7 @@ from pathlib import Path
 from epigram.core.config_types import is_http_url
 from epigram.core.errors import ParameterError, TryAgainError, exit_now, print_error
 from epigram.runner import HOME, PROFILES, child_process
-from epigram.runner.prefect import prefect_adapter
-from epigram.runner.service import service_lock
+from epigram.runner.service import prefect_adapter, service_lock
 
 API_URL = "PREFECT_API_URL"
 STARTUP_TIMEOUT = 120.0  # seconds

@@ -10,7 +10,7 @@ import os
 from typing import Any
 from urllib.parse import urlsplit
 
-from epigram.runner.prefect import prefect_adapter
+from epigram.runner.service import prefect_adapter
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 PUBLIC_URL = "PREFECT_UI_API_URL"  # the URL that browsers use; behind a reverse proxy, the proxy's URL

@@ -18,7 +18,7 @@ from epigram.core.display import echo
 from epigram.core.errors import InputMissingError, handle_errors, run_typer
 from epigram.core.files import write_text
 from epigram.report.difference import Change, render_difference
-from epigram.runner.workspace import git
+from epigram.runner import git
 
 TREE = "workspace"  # DVC's name for the working tree
 PAGE = Path("runs/diff.html")

@@ -13,7 +13,7 @@ from epigram.data.validation.settings import ValidateSettings
 from epigram.evaluation.settings import CompareSettings, EnsembleSettings, EvaluateSettings, ExamineSettings
 from epigram.models.settings import Student, System
 from epigram.pruning.settings import PruneSettings
-from epigram.runner.retraining.settings import DriftSettings, RetrainSettings
+from epigram.runner.workspace.retrain_settings import DriftSettings, RetrainSettings
 from epigram.text.settings import AugmentSettings, EncodeSettings, PosTableSettings, View, check_one_start
 
 

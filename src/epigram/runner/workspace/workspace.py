@@ -14,8 +14,9 @@ from epigram.core.errors import ParameterError
 from epigram.core.files import atomic_file, exclusive_lock
 from epigram.core.hub_checkpoints import HUB_FOLDER
 from epigram.core.settings import dataset_of
+from epigram.runner import git
 from epigram.runner.project.record import check_version
-from epigram.runner.workspace import git, overrides
+from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 
 WRITTEN_FOLDERS = ("data", ".dvc", ".epigram")  # folders of a workspace in which files are created and replaced

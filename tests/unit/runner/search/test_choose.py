@@ -14,7 +14,7 @@ from epigram.runner.search.choose import propose
 from epigram.runner.search.costs import Costs, contrastive_seconds, frozen_seconds, shortage
 from epigram.runner.search.goal import Goal, Quality, Stopwatch
 from epigram.runner.search.halving import Answer, Ask, Failed, Pace, Tried, pace_of, training_seconds, trials_fit
-from epigram.runner.search.plan import Plan
+from epigram.runner.workspace.plan import Plan
 from epigram.text.dataset.language import Language
 from epigram.training.trials.spec import TrialResult, TrialSpec
 

@@ -10,8 +10,8 @@ import pytest
 
 from epigram.core.errors import ParameterError, exit_code
 from epigram.core.outcome import Outcome
-from epigram.runner.prefect import execution
-from epigram.runner.prefect.publish import Run, RunFailedError
+from epigram.runner.runs.publish import Run, RunFailedError
+from epigram.runner.search import execute
 from epigram.runner.search.goal import Goal
 from epigram.runner.workspace.request import Request
 
@@ -27,14 +27,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
         requests.append(request)
         return replace(request, plan={"dataset": "mine"})
 
-    monkeypatch.setattr(execution, "start_server", lambda *_, **__: (None, flow))
-    monkeypatch.setattr(execution, "run_flow", lambda _, call: call())
+    monkeypatch.setattr(execute, "start_server", lambda *_, **__: (None, flow))
+    monkeypatch.setattr(execute, "run_flow", lambda _, call: call())
     return requests
 
 
 def test_a_search_runs_here_without_a_name_and_its_run_as_asked(tmp_path: Path, asked: list[Request]) -> None:
     request = Request(root=tmp_path, dataset="mine", name="best", ray="local")
-    found = execution.execute_search(request, GOAL, 0.0, lambda: None)
+    found = execute.execute_search(request, GOAL, 0.0, lambda: None)
     assert asked == [replace(request, name=None, ray=None)]
     assert found == replace(request, plan={"dataset": "mine"})
 
@@ -43,13 +43,13 @@ def test_a_name_that_a_link_refers_to_is_refused_before_the_search(tmp_path: Pat
     (tmp_path / "runs" / "best").mkdir(parents=True)
     (tmp_path / "runs" / "latest").symlink_to("best")
     with pytest.raises(ParameterError, match="runs/latest refers to the run of that name"):
-        execution.execute_search(Request(root=tmp_path, name="best"), GOAL, 0.0, lambda: None)
+        execute.execute_search(Request(root=tmp_path, name="best"), GOAL, 0.0, lambda: None)
     assert asked == []
 
 
 def test_an_invalid_cluster_is_refused_before_the_search(tmp_path: Path, asked: list[Request]) -> None:
     with pytest.raises(ParameterError, match="invalid --ray"):
-        execution.execute_search(Request(root=tmp_path, ray="nowhere"), GOAL, 0.0, lambda: None)
+        execute.execute_search(Request(root=tmp_path, ray="nowhere"), GOAL, 0.0, lambda: None)
     assert asked == []
 
 
@@ -59,8 +59,8 @@ def test_a_stage_that_fails_in_a_search_gives_the_command_its_exit_code(
 ) -> None:
     failure = Outcome.failed("validate", code, "no good")
     run = Run(name="x", dataset="mine", revision="unknown", wall_seconds=1.0, stages={}, failure=failure)
-    monkeypatch.setattr(execution, "start_server", lambda *_, **__: (None, lambda *_, **__: RunFailedError(run)))
-    monkeypatch.setattr(execution, "run_flow", lambda _, call: call())
+    monkeypatch.setattr(execute, "start_server", lambda *_, **__: (None, lambda *_, **__: RunFailedError(run)))
+    monkeypatch.setattr(execute, "run_flow", lambda _, call: call())
     with pytest.raises(RunFailedError, match=r"^validate: no good$") as raised:
-        execution.execute_search(Request(root=tmp_path, dataset="mine"), GOAL, 0.0, lambda: None)
+        execute.execute_search(Request(root=tmp_path, dataset="mine"), GOAL, 0.0, lambda: None)
     assert exit_code(raised.value) == code

@@ -10,7 +10,7 @@ import pytest
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.search.goal import Goal, parse_goal
-from epigram.runner.search.plan import Plan, read_plan, write_plan
+from epigram.runner.workspace.plan import Plan, read_plan, write_plan
 
 PLAN = Plan(
     dataset="评论",

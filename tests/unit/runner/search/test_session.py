@@ -18,9 +18,9 @@ from epigram.models.settings import System
 from epigram.runner.search import session as module
 from epigram.runner.search.goal import Goal, Stopwatch
 from epigram.runner.search.halving import Ask, Failed
-from epigram.runner.search.plan import WHOLE, Plan, read_plan, write_plan
 from epigram.runner.search.session import SearchSession
 from epigram.runner.workspace import overrides
+from epigram.runner.workspace.plan import WHOLE, Plan, read_plan, write_plan
 from epigram.runner.workspace.request import Request
 from epigram.text.settings import View
 from epigram.training import threads

@@ -10,8 +10,8 @@ from prefect import get_run_logger
 
 from epigram.core.config_types import nearest
 from epigram.core.errors import ParameterError, TryAgainError
+from epigram.runner.champions import champion
 from epigram.runner.dvc import force_rerun, graph
-from epigram.runner.retraining import champion
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.workspace import Workspace, lock_tree, open_workspace
 

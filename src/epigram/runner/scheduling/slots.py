@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from epigram.runner.dvc.graph import Graph
-from epigram.runner.prefect.gpus import GpuPool
-from epigram.runner.prefect.planned_systems import PlannedSystem
-from epigram.runner.prefect.schedule import Schedule
+from epigram.runner.scheduling.gpus import GpuPool
+from epigram.runner.scheduling.planned_systems import PlannedSystem
+from epigram.runner.scheduling.schedule import Schedule
 
 HANDOVER = 5.0  # seconds at most from the moment at which a stage can start until its task waits here
 

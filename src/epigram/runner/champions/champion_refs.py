@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.runner.workspace.git import git
+from epigram.runner.git import git
 
 
 def resolve(root: Path, ref: str) -> str | None:

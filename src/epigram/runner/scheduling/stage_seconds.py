@@ -9,7 +9,7 @@ from pathlib import Path
 from epigram.core.errors import EpigramError
 from epigram.core.files import read_json
 from epigram.runner.dvc.graph import Graph
-from epigram.runner.prefect.planned_systems import PlannedSystem
+from epigram.runner.scheduling.planned_systems import PlannedSystem
 
 MAX_RUNS = 20  # runs that are read, the latest ones
 START = 2.0  # seconds of any stage, most of them for imports

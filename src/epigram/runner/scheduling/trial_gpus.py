@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 
 from epigram.core.errors import EpigramError
-from epigram.runner.prefect.gpus import GpuPool, stages_per_gpu, visible_gpus
-from epigram.runner.prefect.planned_systems import plan_systems
-from epigram.runner.prefect.slots import Slots
+from epigram.runner.scheduling.gpus import GpuPool, stages_per_gpu, visible_gpus
+from epigram.runner.scheduling.planned_systems import plan_systems
+from epigram.runner.scheduling.slots import Slots
 from epigram.runner.workspace.settings import Settings
 
 # Prefect's threads have it from the thread of the flow; a Ray worker does not.

@@ -9,9 +9,9 @@ from pathlib import Path
 from epigram.core.errors import EpigramError
 from epigram.core.files import read_json
 from epigram.runner.dvc.graph import Graph
-from epigram.runner.prefect.gpus import gpus_by_stage
-from epigram.runner.prefect.planned_systems import PlannedSystem
-from epigram.runner.prefect.slots import Slots, slots_by_system
+from epigram.runner.scheduling.gpus import gpus_by_stage
+from epigram.runner.scheduling.planned_systems import PlannedSystem
+from epigram.runner.scheduling.slots import Slots, slots_by_system
 
 
 def set_needs(slots: Slots, stages: Graph, systems: Mapping[str, PlannedSystem], gpus: int, validated: Path) -> None:

@@ -21,10 +21,10 @@ from epigram.core.config_types import Count, InnerPath, Name, Positive, parse_js
 from epigram.core.errors import DataError, InputMissingError, ParameterError, TryAgainError
 from epigram.core.files import atomic_folder, is_inside, read_json, remove_leftovers, sha256, write_text
 from epigram.models.manifest import MEMBERS
-from epigram.runner.prefect.publish import check_is_link, set_link
-from epigram.runner.retraining.champion_refs import check_not_checked_out, check_not_locked, exists, resolve
-from epigram.runner.retraining.champion_tree import add_to_index, temporary_index, untracked_inputs
-from epigram.runner.workspace.git import FIXED_AUTHOR, git, head, read_file_at
+from epigram.runner.champions.champion_refs import check_not_checked_out, check_not_locked, exists, resolve
+from epigram.runner.champions.champion_tree import add_to_index, temporary_index, untracked_inputs
+from epigram.runner.git import FIXED_AUTHOR, git, head, read_file_at
+from epigram.runner.workspace.links import check_is_link, set_link
 from epigram.runner.workspace.run_names import RunName
 from epigram.runner.workspace.workspace import SHARED_FOLDERS, lock_folder
 

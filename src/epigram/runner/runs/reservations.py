@@ -13,7 +13,7 @@ from typing import IO
 from filelock import lock_descriptor
 
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError
-from epigram.runner.retraining import champion
+from epigram.runner.champions import champion
 from epigram.runner.workspace.run_names import check_run_name
 
 MAX_DATASET_LENGTH = 70  # maximum length of the data set's part in a generated name

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from epigram.core.errors import DataError
-from epigram.runner.workspace.git import git
+from epigram.runner.git import git
 
 
 def output_hash(workspace: Path, path: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from epigram.core.config_types import shown
 from epigram.core.errors import ParameterError
 from epigram.runner.dvc.graph import Graph
-from epigram.runner.prefect.planned_systems import PlannedSystem
+from epigram.runner.scheduling.planned_systems import PlannedSystem
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"  # CUDA's variable with the GPUs of a process
 SHARING = "EPIGRAM_STAGES_PER_GPU"

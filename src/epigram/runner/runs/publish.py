@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import chain, count
 from pathlib import Path
@@ -14,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from epigram.core.config_types import validate_as
 from epigram.core.display import echo
-from epigram.core.errors import EpigramError, ParameterError
+from epigram.core.errors import EpigramError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json
 from epigram.core.outcome import Outcome
 from epigram.evaluation.data_quality import FILES
 from epigram.runner.dvc.graph import Graph
-from epigram.runner.prefect import markdown, run_charts
-from epigram.runner.search.plan import PLAN, Plan, write_plan
+from epigram.runner.runs import markdown, run_charts
+from epigram.runner.workspace.links import set_link
+from epigram.runner.workspace.plan import PLAN, Plan, write_plan
 from epigram.runner.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -184,35 +183,3 @@ def _manifest(graph: Graph, system: str, seed: int) -> Path | None:
     outs = [out for stage in graph for out in stage.outs if out.name == system]
     files = [out / f"seed-{seed}" / "manifest.json" for out in reversed(outs)]
     return next((file for file in files if file.is_file()), None)
-
-
-def set_link(link: Path, name: str) -> None:
-    """Atomically point the symbolic link to `name`, and delete temporary links of killed processes.
-
-    Raises ParameterError if something else is in its place.
-    """
-    check_is_link(link)
-    for stale in link.parent.glob(f".{link.name}.*"):
-        if stale.is_symlink() and stale.suffix[1:].isdecimal() and not _is_running(int(stale.suffix[1:])):
-            stale.unlink(missing_ok=True)
-    temporary = link.with_name(f".{link.name}.{os.getpid()}")
-    temporary.symlink_to(name, target_is_directory=True)
-    temporary.replace(link)
-
-
-def check_is_link(link: Path) -> None:
-    """Raise ParameterError if a file or folder is in the place of the link."""
-    if os.path.lexists(link) and not link.is_symlink():
-        raise ParameterError(
-            f"{link} is not a symbolic link, but epigram needs one there; move the file or folder away and rerun"
-        )
-
-
-def _is_running(process: int) -> bool:
-    """Return whether another process with this id is running."""
-    with suppress(PermissionError):  # the process belongs to another user
-        try:
-            os.kill(process, 0)
-        except (ProcessLookupError, OverflowError):
-            return False
-    return process != os.getpid()
