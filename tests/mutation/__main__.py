@@ -1,50 +1,115 @@
 """Mutation testing: change the code in one place, and see whether a test fails.
 
-python -m tests.mutation map       record which tests execute which lines; only new and changed test files run
-python -m tests.mutation run       run the mutants that have no result yet
-python -m tests.mutation list      print the survivors
-python -m tests.mutation report    write the results into docs/development/quality.md
+python -m tests.mutation [--only ID ...]   apply each hand-written mutant to a copy of the tree and run its tests
+python -m tests.mutation --generated       run cosmic-ray with tests/mutation/cosmic-ray.toml in a copy of the tree
+
+The exit code is 1 if a mutant survives. A mutant of tests/mutation/handwritten is {id, file, tests, old, new, effect}:
+`old` occurs once in `file`, `tests` are the files or folders whose tests must notice `new`, and `effect` is what a user
+would see.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
 
-from tests.mutation import coverage_map, forks, report, runner
-from tests.mutation.mutants import Mutant, handwritten, sample
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+HANDWRITTEN = Path(__file__).parent / "handwritten"
+LIMIT = 900  # seconds for the tests of one mutant; an endless loop counts as noticed
 
 
-def main() -> None:
-    """Parse the command line and run the command."""
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one file, and the tests that must fail with it."""
+
+    id: str
+    file: str
+    tests: tuple[str, ...]
+    old: str
+    new: str
+    effect: str
+
+
+def handwritten(folder: Path = HANDWRITTEN) -> list[Mutant]:
+    """Return the hand-written mutants."""
+    entries = [entry for path in sorted(folder.glob("*.yaml")) for entry in yaml.safe_load(path.read_text()) or []]
+    return [Mutant(**entry | {"tests": tuple(entry["tests"])}) for entry in entries]
+
+
+class Tree:
+    """Copy of the tracked and new files of the repository, in which mutants are applied and tests run."""
+
+    def __init__(self, folder: Path, source: Path = ROOT) -> None:
+        self.root = folder
+        listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(listing, cwd=source, check=True, capture_output=True, text=True).stdout.split("\0")
+        for name in names:
+            if name and (source / name).is_file():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_bytes((source / name).read_bytes())
+        self.env = os.environ | {"PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        self.without_mutant = cache(self.passes)
+
+    def passes(self, tests: tuple[str, ...]) -> bool:
+        """Return whether the tests pass in the tree as it is."""
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+        try:
+            done = subprocess.run(command, cwd=self.root, env=self.env, capture_output=True, timeout=LIMIT, check=False)
+        except subprocess.TimeoutExpired:
+            return False
+        """Return "killed", "survived", or "invalid": `old` does not occur once, or tests fail without the mutant."""
+
+    def examine(self, mutant: Mutant) -> str:
+        """Return "killed", "survived", or "invalid": `old` does not occur once, or the tests fail without the mutant."""
+        path = self.root / mutant.file
+        before = path.read_text()
+        if before.count(mutant.old) != 1 or not self.without_mutant(mutant.tests):
+            return "invalid"
+        path.write_text(before.replace(mutant.old, mutant.new))
+        try:
+            return "survived" if self.passes(mutant.tests) else "killed"
+        finally:
+            path.write_text(before)
+
+    def generate(self) -> int:
+        """Run cosmic-ray in the tree and print its report."""
+        config, session = "tests/mutation/cosmic-ray.toml", "cosmic-ray.sqlite"
+        for command in (["cosmic-ray", "init", config], ["cosmic-ray", "exec", config], ["cr-report"]):
+            program = Path(sys.executable).with_name(command[0])
+            subprocess.run([program, *command[1:], session], cwd=self.root, env=self.env, check=True)
+        return 0
+
+
+def main() -> int:
+    """Run the mutants, print a line per mutant and the counts; return 1 unless each is killed."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("command", choices=["map", "run", "list", "report"])
-    parser.add_argument("--workers", type=int, default=2, help="processes side by side")
-    parser.add_argument("--only", nargs="+", metavar="ID", help="run these mutants again; * matches anything")
-    parser.add_argument("--survivors", action="store_true", help="run the mutants again that survived")
-    arguments = parser.parse_args()
-    if arguments.command == "list":
-        print(report.survivors())
-    elif arguments.command == "report":
-        report.write()
-    else:
-        forks.preload()
-        coverage_map.refresh(arguments.workers)
-        if arguments.command == "run":
-            mutants = chosen(arguments.only, arguments.survivors)
-            runner.run(mutants, arguments.workers, {} if arguments.only else runner.results())
-
-
-def chosen(only: list[str] | None, survivors: bool) -> list[Mutant]:
-    """Return the mutants to run: those named in `only`, the survivors, or those without a result."""
-    mutants, known = [*handwritten(), *sample()], runner.results()
-    if only:
-        return [mutant for mutant in mutants if any(fnmatch(mutant.id, pattern) for pattern in only)]
-    if survivors:
-        return [mutant for mutant in mutants if known.get(mutant.id, {}).get("status", "killed") != "killed"]
-    return [mutant for mutant in mutants if mutant.id not in known]
+    parser.add_argument("--only", nargs="+", metavar="ID", default=["*"], help="only these mutants; * matches anything")
+    parser.add_argument("--generated", action="store_true", help="run the mutants of cosmic-ray instead")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        tree = Tree(Path(folder))
+        if options.generated:
+            return tree.generate()
+        found: dict[str, int] = {}
+        for mutant in handwritten():
+            if any(fnmatch(mutant.id, pattern) for pattern in options.only):
+                status = tree.examine(mutant)
+                found[status] = found.get(status, 0) + 1
+                print(f"{status:<10}{mutant.id}: {mutant.effect}", flush=True)
+    print(", ".join(f"{count} {status}" for status, count in sorted(found.items())))
+    return int(set(found) != {"killed"})
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
