@@ -67,10 +67,10 @@ class Tree:
             done = subprocess.run(command, cwd=self.root, env=self.env, capture_output=True, timeout=LIMIT, check=False)
         except subprocess.TimeoutExpired:
             return False
-        """Return "killed", "survived", or "invalid": `old` does not occur once, or tests fail without the mutant."""
+        return done.returncode == 0
 
     def examine(self, mutant: Mutant) -> str:
-        """Return "killed", "survived", or "invalid": `old` does not occur once, or the tests fail without the mutant."""
+        """Return "killed", "survived", or "invalid": `old` does not occur once, or tests fail without the mutant."""
         path = self.root / mutant.file
         before = path.read_text()
         if before.count(mutant.old) != 1 or not self.without_mutant(mutant.tests):
