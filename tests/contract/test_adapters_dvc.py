@@ -9,16 +9,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import dvc
+import dvc.stage.run
 import pytest
 from dvc import dvcfile, schema
+from dvc.exceptions import DvcException
 from dvc.repo import Repo
 from dvc.stage import Stage
 from dvc.stage.cache import StageCache
-from dvc.stage.exceptions import StageCmdFailedError
 
-from epigram.runner.dvc import adapter, lock_writer, repro, run_cache
-from epigram.runner.dvc.errors import command_exit_code
+from epigram.runner.dvc import adapter, errors, lock_writer, repro, run_cache
 
 NEEDS = f"dvc {dvc.__version__} has no {{}}: epigram needs it for {{}}"
 # In the file, `last` comes first; `b` is frozen, so it depends on no stage.
@@ -196,6 +195,14 @@ def test_the_table_of_locks_is_changed_only_under_the_lock_of_the_repository(roo
             stage.reproduce()
 
 
-def test_the_exit_code_of_a_command_is_in_the_exception() -> None:
-    said = NEEDS.format("exit code in StageCmdFailedError", "the exit code of a stage")
-    assert command_exit_code(StageCmdFailedError("python x.py", 65)) == 65, said
+@pytest.mark.parametrize(("command", "code"), [("exit 65", 65), ("kill -9 $$", 137)])
+def test_the_exit_code_of_a_command_is_in_the_exception(
+    command: str, code: int, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dvc.stage.run, "StageCmdFailedError", dvc.stage.run.StageCmdFailedError)  # restored
+    errors.install()
+    (root / "dvc.yaml").write_text(f"stages: {{root: {{cmd: {command}}}}}")
+    with pytest.raises(DvcException) as raised:
+        reproduce(root, "root")
+    said = NEEDS.format("class of failed commands in dvc.stage.run", "the exit code of a stage")
+    assert errors.command_exit_code(raised.value) == code, said

@@ -24,14 +24,12 @@ def main(
     Example: epigram drift --file texts.txt
     """
     flow, root = find_flow("drift", "drift", "drift_check"), Path.cwd()
-    from epigram.cli.run_report import exit_if_failed
     from epigram.runner.prefect.execution import call_flow
     from epigram.runner.retraining.drift import NO_CHAMPION, markdown_table
 
     if file is not None and not file.is_file():
         raise InputMissingError(f"invalid --file: {file} does not exist; expected a file with texts")
     result = call_flow(flow, root, file)
-    exit_if_failed(result, root)
     if result is None:
         raise InputMissingError(NO_CHAMPION)
     if result.measures:

@@ -32,7 +32,6 @@ def main(
     Example: epigram retrain --show
     """
     flow, root = find_flow("retrain", "retrain", "retrain"), Path.cwd()
-    from epigram.cli.run_report import exit_if_failed
     from epigram.runner.champions import champion
     from epigram.runner.prefect.execution import call_flow
 
@@ -44,9 +43,7 @@ def main(
     elif show:
         echo("\n".join(f"{each}\n  {each.verdict}" for each in champion.history(root)) or "no champion yet")
     else:
-        result = call_flow(flow, root, dataset or None)
-        exit_if_failed(result, root)
-        report(result)
+        report(call_flow(flow, root, dataset or None))
 
 
 def report(result: Retraining) -> None:

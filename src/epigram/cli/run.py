@@ -60,8 +60,7 @@ def main(
 
     if budget or quality or plan is not None:
         request = _planned(request, started, budget, quality, plan)
-    run = execute(request, flow)
-    sys.exit(print_run(run, request.root))
+    print_run(execute(request, flow), request.root)
 
 
 def _planned(request: Request, started: float, budget: str, quality: str, plan: Path | None) -> Request:

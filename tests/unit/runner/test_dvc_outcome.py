@@ -11,11 +11,11 @@ from dvc.dependency.base import DependencyDoesNotExistError
 from dvc.exceptions import DvcException, NotDvcRepoError, ReproductionError
 from dvc.lock import LockError
 from dvc.output import OutputDoesNotExistError
-from dvc.stage.exceptions import MissingDataSource, StageCmdFailedError
+from dvc.stage.exceptions import MissingDataSource
 
 from epigram.core.errors import exit_code, message
 from epigram.core.outcome import OUTCOME_FILE, Outcome
-from epigram.runner.dvc.errors import command_exit_code, translate
+from epigram.runner.dvc.errors import CommandFailedError, command_exit_code, translate
 from epigram.runner.dvc.process import outcome_of
 
 
@@ -54,7 +54,7 @@ def test_both_lines_of_an_error_and_its_cause_are_kept() -> None:
 
 @pytest.mark.parametrize(("status", "code"), [(65, 65), (1, 1), (-9, 137), (-11, 139), (137, 137)])
 def test_the_exit_code_of_a_command(status: int, code: int) -> None:
-    assert command_exit_code(wrapped(StageCmdFailedError("python step.py, exited with 3", status))) == code
+    assert command_exit_code(wrapped(CommandFailedError("python step.py, exited with 3", status))) == code
 
 
 @pytest.mark.parametrize(

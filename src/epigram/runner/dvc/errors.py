@@ -1,10 +1,11 @@
-"""Errors of DVC as errors of epigram, by their class."""
+"""Errors of DVC as errors of epigram, by their class, and the exit codes of the commands of stages."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
+from typing import Any
 
+import dvc.stage.run
 from dvc.dependency.base import DependencyDoesNotExistError
 from dvc.exceptions import DvcException, NotDvcRepoError, ReproductionError
 from dvc.lock import LockError
@@ -18,8 +19,19 @@ KINDS: dict[type[DvcException], type[EpigramError]] = {
     MissingDataSource: InputMissingError,
     NotDvcRepoError: InputMissingError,
 }
-# The exit code of a stage's command is only in the text of DVC's exception.
-COMMAND_EXIT = re.compile(r", exited with (-?\d+)$")
+
+
+class CommandFailedError(StageCmdFailedError):  # type: ignore[misc]  # DVC has no types
+    """Failed command of a stage, with its exit code, which DVC's own class does not keep; 128 + N for signal N."""
+
+    def __init__(self, command: Any, status: int) -> None:
+        super().__init__(command, status)
+        self.code = status if status >= 0 else 128 - status
+
+
+def install() -> None:
+    """Let DVC raise CommandFailedError in this process."""
+    dvc.stage.run.StageCmdFailedError = CommandFailedError
 
 
 def translate(error: DvcException) -> BaseException:
@@ -36,12 +48,8 @@ def translate(error: DvcException) -> BaseException:
 
 
 def command_exit_code(error: DvcException) -> int | None:
-    """Return the exit code of the stage's command, 128 + N for signal N; None if DVC failed, not the command."""
-    for cause in _causes(error):
-        if isinstance(cause, StageCmdFailedError) and (found := COMMAND_EXIT.search(str(cause))):
-            code = int(found[1])
-            return code if code >= 0 else 128 - code
-    return None
+    """Return the exit code of the stage's command; None if DVC failed, not the command."""
+    return next((cause.code for cause in _causes(error) if isinstance(cause, CommandFailedError)), None)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

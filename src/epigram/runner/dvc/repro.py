@@ -22,9 +22,8 @@ from dvc.exceptions import DvcException
 
 from epigram.core.errors import handle_errors, run_and_exit
 from epigram.core.outcome import OUTCOME_FILE, Outcome
-from epigram.runner.dvc import changed_inputs, lock_writer
+from epigram.runner.dvc import changed_inputs, errors, lock_writer
 from epigram.runner.dvc.adapter import open_repo, record_restored
-from epigram.runner.dvc.errors import command_exit_code, translate
 from epigram.runner.dvc.process import END
 from epigram.runner.dvc.run_cache import retry_on_conflict
 
@@ -40,6 +39,7 @@ def main() -> None:
     logging.getLogger("dvc").setLevel(logging.WARNING)  # only the stage's own lines are shown
     lock_writer.install()
     changed_inputs.install()
+    errors.install()
     with os.fdopen(int(requests), encoding="utf-8") as lines:
         for line in lines:
             request = json.loads(line)
@@ -59,9 +59,9 @@ def run(arguments: list[str]) -> None:
     try:
         state = reproduce(target, single_item="--single-item" in options, force="--force" in options)
     except DvcException as error:
-        if code := command_exit_code(error):
+        if code := errors.command_exit_code(error):
             sys.exit(code)
-        raise translate(error) from error
+        raise errors.translate(error) from error
     Outcome(stage=target, state=state).write()
 
 

@@ -16,7 +16,7 @@ from epigram.data.sources.access import redact_address
 from epigram.runner.prefect import ray_address
 from epigram.runner.prefect.up_to_date import finish_if_up_to_date
 from epigram.runner.runs import reservations
-from epigram.runner.runs.publish import Run, RunFailedError
+from epigram.runner.runs.publish import Run
 from epigram.runner.scheduling.trial_gpus import needed_gpus, share_gpus
 from epigram.runner.service import prefect_adapter, server
 from epigram.runner.service.server import Server
@@ -43,8 +43,8 @@ def execute(request: Request, load: Load) -> Run:
     overrides.check(request)
     _note_unsuitable_systems(request)
     check_place(request)
-    if server.running() is None and (run := finish_if_up_to_date(request)):
-        return run
+    if server.running() is None and (done := finish_if_up_to_date(request)):
+        return done
     api, flow = start_server(load, CHECKS)
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
@@ -52,12 +52,8 @@ def execute(request: Request, load: Load) -> Run:
 
     own = temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None})  # stopping Prefect's heartbeat takes a second
     with own, ray_cluster.connect(request.ray, request.root, request.max_parallel) as workers:
-        result = run_flow(api, lambda: flow.with_options(task_runner=workers)(request, return_state=True))
-    if isinstance(result, RunFailedError):
-        return result.run
-    if not isinstance(result, Run):
-        raise EpigramError(f"the flow ended with {result!r:.200} instead of a run")
-    return result
+        run: Run = run_flow(api, lambda: flow.with_options(task_runner=workers)(request, return_state=True))
+    return run
 
 
 def check_place(request: Request) -> None:
@@ -103,7 +99,7 @@ def _gpus(settings: Mapping[str, Settings], at_once: int, *, on_ray: bool) -> Ab
 def call_flow(load: Load, *arguments: Any) -> Any:
     """Run a flow on the existing Prefect server, or on one for this run alone, and return the data of its state.
 
-    The data is a RunFailedError if a run of the pipeline failed. Raises the flow's own error.
+    Raises the error that ended the flow.
     """
     api, flow = start_server(load)
     return run_flow(api, lambda: flow(*arguments, return_state=True))
@@ -130,28 +126,34 @@ def start_server(load: Load, *modules: str, check: Callable[[], object] = lambda
 
 
 def run_flow(api: Server, flow: Callable[[], State[Any]]) -> Any:
-    """Run `flow` and return the data of its final state, which is a RunFailedError if a stage failed.
+    """Run `flow` and return the data of its final state.
 
     Raises TryAgainError if the server stopped responding, ParameterError if it requires a password, otherwise the
-    flow's own error.
+    error that is the data: a RunFailedError if a stage failed, or the flow's own.
     """
     api.watch()
     try:
         with raise_on_signals():
             result = flow().result(raise_on_failure=False)
+        if isinstance(result, BaseException):
+            raise result
+    except EpigramError:
+        raise
     except Exception as error:
-        result = error
-    if not isinstance(result, BaseException) or isinstance(result, RunFailedError):
-        return result
-    where = redact_address(api.url)
-    if _is_unauthorized(result):
-        raise ParameterError(
-            f"the Prefect server at {where} requires authentication; set "
+        raise _of_server(error, redact_address(api.url)) from None
+    return result
+
+
+def _of_server(error: Exception, address: str) -> Exception:
+    """Return the error for the user if the Prefect server at `address` is the cause, otherwise `error`."""
+    import httpx
+
+    if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED:
+        return ParameterError(
+            f"the Prefect server at {address} requires authentication; set "
             "PREFECT_API_AUTH_STRING to the value of its PREFECT_SERVER_API_AUTH_STRING"
         )
-    if prefect_adapter.is_unreachable(result):
-        raise TryAgainError(server.lost_message(where))
-    raise result
+    return TryAgainError(server.lost_message(address)) if prefect_adapter.is_unreachable(error) else error
 
 
 def _note_unsuitable_systems(request: Request) -> None:
@@ -159,10 +161,3 @@ def _note_unsuitable_systems(request: Request) -> None:
     if not request.revision:
         for name, reason in overrides.left_out(request).items():
             echo(f"note: skipping {name}: {reason}", file=sys.stderr)
-
-
-def _is_unauthorized(error: BaseException) -> bool:
-    """Return whether Prefect's server rejected the credentials."""
-    import httpx
-
-    return isinstance(error, httpx.HTTPStatusError) and error.response.status_code == httpx.codes.UNAUTHORIZED

@@ -230,5 +230,5 @@ def all_stages(stages: Graph, futures: Futures, runner: Runner) -> Iterator[Stag
 def final_state(run: Run) -> State[Any]:
     """Return the state of the flow; its data is the run, or a RunFailedError if a stage failed."""
     if failure := run.failure:
-        return Failed(message=f"{failure.stage}: {failure.summary}", data=RunFailedError(run))
+        return Failed(message=f"{failure.stage}: {failure.summary}", data=RunFailedError(run, failure))
     return Completed(message=f"{run.executed} of {len(run.stages)} stages executed", data=run)

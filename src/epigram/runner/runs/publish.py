@@ -89,11 +89,11 @@ class Run:
 
 
 class RunFailedError(EpigramError):
-    """Error for a run in which a stage failed; its exit code is that of the stage."""
+    """Error for a run in which the stage of `failure` failed, with its exit code."""
 
-    def __init__(self, run: Run) -> None:
-        super().__init__(run.message)
-        self.run, self.code = run, run.code
+    def __init__(self, run: Run, failure: Outcome) -> None:
+        super().__init__(f"{failure.stage} failed (exit {failure.code}): {failure.message}")
+        self.run, self.code = run, failure.code
 
 
 def comparison(graph: Graph, workspace: Workspace) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from epigram.runner.prefect.execution import CHECKS, Load, check_place, run_flow, start_server
-from epigram.runner.runs.publish import RunFailedError
 from epigram.runner.search.goal import Goal
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
@@ -20,8 +19,5 @@ def execute_search(request: Request, goal: Goal, started: float, load: Load) -> 
     check_place(request)
     own = replace(request, name=None, ray=None)
     api, flow = start_server(load, CHECKS, check=lambda: overrides.check(own))
-    planned = run_flow(api, lambda: flow(own, goal, started, return_state=True))
-    if isinstance(planned, RunFailedError):
-        raise planned
-    found: Request = replace(planned, name=request.name, ray=request.ray)
-    return found
+    planned: Request = run_flow(api, lambda: flow(own, goal, started, return_state=True))
+    return replace(planned, name=request.name, ray=request.ray)

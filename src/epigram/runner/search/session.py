@@ -54,8 +54,8 @@ class SearchSession:
 
         If the last search was the same, its plan is returned, without trials. Raises RunFailedError if a stage failed.
         """
-        if self.run.failure is not None:
-            raise RunFailedError(self.run.result())
+        if failure := self.run.failure:
+            raise RunFailedError(self.run.result(), failure)
         facts, workspace = self._facts(), self.run.workspace
         key = search_key(self.goal, facts, [workspace.dataset, *self._fingerprints(facts)])
         if (kept := read_kept(workspace.path, key)) is not None:

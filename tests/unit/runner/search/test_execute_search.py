@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prefect.client.schemas.objects import State
+from prefect.states import Failed
 
 from epigram.core.errors import ParameterError, exit_code
 from epigram.core.outcome import Outcome
 from epigram.runner.runs.publish import Run, RunFailedError
 from epigram.runner.search import execute
 from epigram.runner.search.goal import Goal
+from epigram.runner.service.server import Server
 from epigram.runner.workspace.request import Request
 
 GOAL = Goal(seconds=60)
@@ -59,8 +62,9 @@ def test_a_stage_that_fails_in_a_search_gives_the_command_its_exit_code(
 ) -> None:
     failure = Outcome.failed("validate", code, "no good")
     run = Run(name="x", dataset="mine", revision="unknown", wall_seconds=1.0, stages={}, failure=failure)
-    monkeypatch.setattr(execute, "start_server", lambda *_, **__: (None, lambda *_, **__: RunFailedError(run)))
-    monkeypatch.setattr(execute, "run_flow", lambda _, call: call())
-    with pytest.raises(RunFailedError, match=r"^validate: no good$") as raised:
+    state: State[Run] = Failed(message="validate: no good", data=RunFailedError(run, failure))
+    api = Server("http://127.0.0.1:9")
+    monkeypatch.setattr(execute, "start_server", lambda *_, **__: (api, lambda *_, **__: state))
+    with pytest.raises(RunFailedError, match=rf"^validate failed \(exit {code}\): no good$") as raised:
         execute.execute_search(Request(root=tmp_path, dataset="mine"), GOAL, 0.0, lambda: None)
     assert exit_code(raised.value) == code
