@@ -20,7 +20,7 @@ from epigram.core.display import echo
 from epigram.core.errors import exit_code, exit_now, message, run_and_exit
 from epigram.core.library_threads import limit_library_threads
 from epigram.core.memory_limit import has_limit, is_near_limit
-from epigram.core.outcome import Outcome, current_stage
+from epigram.core.outcome import OUTCOME_FILE, Outcome, current_stage
 from epigram.core.signals import Terminated
 
 CRASH_SIGNALS = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGTRAP}
@@ -34,6 +34,8 @@ MIN_KERNEL_TIME = 1 / 50  # as a share of CHECK_INTERVAL; less is not significan
 
 def run_stage(main: Callable[[], object]) -> NoReturn:
     """Run a stage's `main`, which is decorated with `handle_errors`, as this process."""
+    if PARENT in os.environ:  # one of several processes, each of which has an outcome of its own
+        os.environ[OUTCOME_FILE] = str(Path(os.environ[OUTCOME_FILE]) / os.environ["RANK"])
     # A user may start a stage with nohup, so it outlives the shell; under DVC or a launcher it ends with its parent.
     if sys.platform == "linux" and (current_stage() or PARENT in os.environ):
         start_supervisor()

@@ -1,24 +1,19 @@
-"""Start of the processes that train one model together on this machine.
+"""Start of torchrun in a stage's process, for the processes that train one model together on this machine.
 
-They get the variables of torchrun (RANK, WORLD_SIZE, …), so a stage does not know who has started it. torchrun itself
-would replace the exit code of a failed process by 1 and its message by a report of all processes, and would stop the
-others before they have written a checkpoint.
+torchrun alone would replace the exit code of a failed process by 1 and its message by a report of all processes.
+Therefore each process writes its outcome and its errors to a folder, and the stage reports the first failure.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
-import subprocess
 import sys
-import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import FrameType
-
-from torch import distributed
 
 from epigram.core.display import echo
 from epigram.core.outcome import OUTCOME_FILE, read_outcome
@@ -27,8 +22,7 @@ from epigram.core.stage_process import PARENT
 from epigram.training.parallel import PEER_ENDED
 
 HOST = "127.0.0.1"
-INTERVAL = 0.05  # seconds between two looks at the processes
-GRACE_PERIOD = 20.0  # seconds from the failure of a process until the others are killed
+STEP_SECONDS = 86_400  # for the step or evaluation and the checkpoint that come before the end by a signal
 
 
 def launch(module: str, arguments: Sequence[str], processes: int) -> None:
@@ -37,110 +31,74 @@ def launch(module: str, arguments: Sequence[str], processes: int) -> None:
     SIGTERM and Ctrl-C are passed on to all of them. If one fails, the others are terminated. Raises SystemExit with the
     exit code of the process that failed first, after its error message.
     """
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
     with TemporaryDirectory(prefix="epigram-") as folder:
-        group = ProcessGroup(Path(folder), processes)
-        # as torchrun: on a free port
-        store = distributed.TCPStore(HOST, 0, is_master=True, wait_for_workers=False)  # type: ignore[attr-defined]
-        with handle_signals(group.forward, signal.SIGTERM, signal.SIGINT):
-            try:
-                group.start([sys.executable, "-m", module, *arguments], store.port)
-                group.wait()
-            finally:
-                group.kill()
-        if code := group.report():
-            sys.exit(code)
+        redirects = {rank: Std.ALL if rank else Std.ERR for rank in range(processes)}
+        config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=processes,
+            run_id="train",
+            rdzv_backend="c10d",
+            rdzv_endpoint=f"{HOST}:0",  # on a free port
+            local_addr=HOST,
+            max_restarts=0,
+            logs_specs=DefaultLogsSpecs(log_dir=folder, redirects=redirects),
+            signals_to_handle="SIGTERM,SIGINT",
+            shutdown_timeout=STEP_SECONDS,
+        )
+        code = 0
+        try:
+            with _environment(Path(folder)), handle_signals(raise_interrupt, signal.SIGTERM, signal.SIGINT):
+                elastic_launch(config, sys.executable)("-m", module, *arguments)
+        except ChildFailedError as error:
+            code = error.get_first_failure()[1].exitcode
+        except SignalException as error:
+            code = -error.sigval
+        code = _report(Path(folder), code)
+    if code:
+        sys.exit(code)
 
 
-class ProcessGroup:
-    """Processes of one training; the outcome and the errors of each are files in `folder`."""
+@contextmanager
+def _environment(folder: Path) -> Iterator[None]:
+    """Set the variables of the processes, and print no messages of torchrun, which the outcomes replace."""
+    loopback = {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
+    before = dict(os.environ)
+    os.environ.update({**loopback, **before, OUTCOME_FILE: str(folder / "outcomes"), PARENT: str(os.getpid())})
+    (folder / "outcomes").mkdir()
+    logging.disable()
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+        os.environ.clear()
+        os.environ.update(before)
 
-    def __init__(self, folder: Path, size: int) -> None:
-        self.folder, self.size = folder, size
-        self.children: list[subprocess.Popen[bytes]] = []
-        self.received: list[int] = []  # signals before all processes had started
 
-    def start(self, command: Sequence[str], port: int) -> None:
-        """Start the processes, whose store listens on `port`; only the first one prints."""
-        with ExitStack() as files:
-            for rank in range(self.size):
-                child = subprocess.Popen(
-                    command,
-                    env=self._environment(rank, port),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL if rank else None,
-                    stderr=files.enter_context(self._errors(rank).open("wb")),
-                    process_group=0,  # so that they get Ctrl-C once, from `forward`
-                )
-                self.children.append(child)
-        for number in self.received:
-            self._send(number)
+def _report(folder: Path, code: int) -> int:
+    """Print the errors of the process that failed first, or else those of the first one; return its exit code.
 
-    def forward(self, number: int, frame: FrameType | None = None) -> None:
-        """Pass a signal on to all processes."""
-        if len(self.children) < self.size:
-            self.received.append(number)
-        else:
-            self._send(number)
-
-    def wait(self) -> None:
-        """Wait for the end of all processes, or for that of the grace period after a failure."""
-        deadline = float("inf")
-        while None in (codes := [child.poll() for child in self.children]) and time.monotonic() < deadline:
-            if any(codes) and deadline == float("inf"):
-                deadline = time.monotonic() + GRACE_PERIOD
-                self._send(signal.SIGTERM)
-            time.sleep(INTERVAL)
-
-    def kill(self) -> None:
-        """Kill the processes that are left."""
-        self._send(signal.SIGKILL)
-        for child in self.children:
-            child.wait()
-
-    def report(self) -> int:
-        """Print what the process that failed first, or else the first one, wrote to stderr; return its exit code.
-
-        Raises KeyboardInterrupt or Terminated if a signal ended it before it could handle signals.
-        """
-        failed = [rank for rank, child in enumerate(self.children) if child.returncode]
-        rank = min(failed, key=self._order, default=0)
-        if text := self._errors(rank).read_text(encoding="utf-8", errors="replace").rstrip("\n"):
+    `code` is the exit code that torchrun has seen, negative for a signal. Raises KeyboardInterrupt or Terminated if a
+    signal has ended a process before it could write its outcome.
+    """
+    failed = min(folder.glob("outcomes/*"), key=_order, default=None) if code else None
+    rank = "0" if failed is None else failed.name
+    for errors in folder.glob(f"*/*/{rank}/stderr.log"):
+        if text := errors.read_text(encoding="utf-8", errors="replace").rstrip("\n"):
             echo(text, file=sys.stderr)
-        code = self.children[rank].returncode
-        if -code in ENDINGS:
-            raise_interrupt(-code)
-        if code and (outcome := read_outcome(self._outcome(rank))):
-            outcome.write()
-        return code if code >= 0 else 128 - code
+    if failed is not None and (outcome := read_outcome(failed)):
+        outcome.write()
+        return outcome.code
+    if -code in ENDINGS:
+        raise_interrupt(-code)
+    return code if code >= 0 else 128 - code
 
-    def _order(self, rank: int) -> tuple[bool, float]:
-        """Return the key of a failed process: those that failed because another one had ended come last."""
-        outcome = read_outcome(self._outcome(rank))
-        if outcome is None:
-            return False, float("inf")
-        return outcome.summary == PEER_ENDED, self._outcome(rank).stat().st_mtime
 
-    def _send(self, number: int) -> None:
-        for child in self.children:
-            child.send_signal(number)  # does nothing if it has ended
-
-    def _environment(self, rank: int, port: int) -> dict[str, str]:
-        launcher = {
-            "RANK": rank,
-            "LOCAL_RANK": rank,
-            "WORLD_SIZE": self.size,
-            "LOCAL_WORLD_SIZE": self.size,
-            "MASTER_ADDR": HOST,
-            "MASTER_PORT": port,
-            "TORCHELASTIC_USE_AGENT_STORE": True,  # this process has the store
-            OUTCOME_FILE: self._outcome(rank),
-            PARENT: os.getpid(),
-        }
-        loopback = {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
-        return {**loopback, **os.environ, **{name: str(value) for name, value in launcher.items()}}
-
-    def _errors(self, rank: int) -> Path:
-        return self.folder / f"{rank}.txt"
-
-    def _outcome(self, rank: int) -> Path:
-        return self.folder / f"{rank}.json"
+def _order(file: Path) -> tuple[bool, float]:
+    """Return the sort key of an outcome: a process that failed because another one had ended comes last."""
+    outcome = read_outcome(file)
+    return outcome is None or outcome.summary == PEER_ENDED, file.stat().st_mtime

@@ -1,13 +1,13 @@
 """Data parallel training: several processes train one model, each on its share of every batch's texts.
 
-The stage `train` starts them if `train.processes` is greater than 1. On several machines, torchrun does:
+The stage `train` starts them if `train.processes` is greater than 1. On several machines, the user does:
 
     torchrun --nnodes 2 --nproc-per-node 8 … -m epigram.stages.train …
 
 The launcher's variables (RANK, WORLD_SIZE, …) identify the processes. Every process holds all texts and uses the same
 order of batches. Gradients are summed, with each share weighted by its number of texts. A step then equals a step of
-one process on the whole batch if the loss is a mean or a sum over texts. The same is true for a batch that is split
-into halves after out of memory.
+one process on the whole batch if the loss is a mean or a sum over texts. The same is true for a batch that one process
+splits into halves after out of memory.
 
 The result is not exact for dropout, which every share draws for itself; for batch normalization in training, which uses
 the statistics of the share; and for the token part of `tagger` and the language model of `char_bilstm` (with `lm_loss:
@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor, distributed, nn
 
-from epigram.core.errors import ParameterError, TryAgainError, is_out_of_memory
+from epigram.core.errors import ParameterError, TryAgainError
 from epigram.models.batches import Rows, TextBatches
 from epigram.models.precision import Precision
 from epigram.models.predict import Predicted, join_shares, predict_share
@@ -137,19 +137,6 @@ def wait_for_all() -> None:
     maximum([0])
 
 
-@contextmanager
-def share_out_of_memory() -> Iterator[None]:
-    """Raise MemoryError at the end of the block in every process if one is out of memory, so that all decide alike."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        if is_out_of_memory(error):
-            maximum([1])
-        raise
-    if maximum([0]) == [1]:
-        raise MemoryError("another process is out of memory")
-
-
 def broadcast_and_seed(model: nn.Module, seed: int) -> None:
     """Copy the weights of rank 0 to every process, and give each one its own random numbers (dropout)."""
     _broadcast_weights(model)
@@ -171,11 +158,13 @@ def split_batch(rows: Rows, model: nn.Module, pieces: int = 1) -> Iterator[tuple
         yield piece, 1.0 if summed else len(piece) / len(rows)
 
 
-def sum_over_processes(loss: Tensor) -> Tensor:
-    """Return the sum of the losses of all processes, each of them with the weight of `split_batch`."""
+def mean_over_processes(loss: Tensor) -> Tensor:
+    """Return the mean of the losses of all processes, each of them with the weight of `split_batch`."""
+    if processes() == 1:
+        return loss
     total = loss.detach().clone()
     distributed.all_reduce(total)
-    return total
+    return total / processes()
 
 
 def predict_synchronized(model: nn.Module, texts: TextBatches, precision: Precision) -> Predicted:

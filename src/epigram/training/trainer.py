@@ -20,7 +20,7 @@ from epigram.nn.torch_adapter import keep_freed_memory
 from epigram.training import parallel
 from epigram.training.checkpoint import Checkpoints, checkpoint_or_stop
 from epigram.training.config import ceil_divide
-from epigram.training.gradient_buckets import GradientBuckets
+from epigram.training.distributed.data_parallel import DataParallelLoss
 from epigram.training.history import CHECK_INTERVAL, Position, Progress, Record, Report, estimate_pace
 from epigram.training.objectives.base import Batch, Objective
 from epigram.training.optimization import build_optimizer, build_schedule, scale_learning_rate
@@ -68,7 +68,7 @@ class Trainer:
         self.plan = None if plan is None else plan.scaled(self.planned)
         self.steps = self.planned if self.plan is None else self.plan.steps
         self.plateau = ceil_divide(PLATEAU_EVALUATIONS * self.config.epochs, objective.config.epochs)
-        self.buckets = GradientBuckets(model) if parallel.processes() > 1 else None
+        self.loss = DataParallelLoss(model, objective)
         self.optimizer = build_optimizer(model, self.config, rate or self.config.learning_rate)
         self.schedule = build_schedule(self.optimizer, self.config, self.planned)
         self.record, self.position = Record(depth=model.depth), Position(order=dict(self.order.bit_generator.state))
@@ -138,13 +138,7 @@ class Trainer:
         """Train on `batch`; if out of memory, take this and all later batches in two halves."""
         loss = self._try_step(batch)
         if loss is None:
-            texts, rows = batch
-            if self.position.pieces > 1 or len(rows) == 1:
-                raise TryAgainError(
-                    f"out of memory at step {self.position.step + 1}, on {len(rows)} texts of up to "
-                    f"{texts.lengths[rows].max()} tokens in halved batches; free memory and rerun, or lower "
-                    f"{self.objective.size_settings}"
-                )
+            self._check_halves(batch)
             self.position.pieces = 2
             if self.checkpoints:
                 self.checkpoints.halved = True
@@ -163,22 +157,31 @@ class Trainer:
         self.running = torch.where(finite, mean, self.running)
         self.diverged = torch.where(~finite & (self.diverged < 0), step, self.diverged)
 
+    def _check_halves(self, batch: Batch) -> None:
+        """Raise TryAgainError if halves of `batch` would not help, or if other processes have not run out of memory."""
+        (texts, rows), count = batch, parallel.processes()
+        if self.position.pieces == 1 and len(rows) > 1 and count == 1:
+            return
+        how = "in halved batches" if count == 1 else f"shared by {count} processes"
+        raise TryAgainError(
+            f"out of memory at step {self.position.step + 1}, on {len(rows)} texts of up to "
+            f"{texts.lengths[rows].max()} tokens {how}; free memory and rerun, or lower {self.objective.size_settings}"
+        )
+
     def _try_step(self, batch: Batch) -> Tensor | None:
         """Return the loss of a step, or None if out of memory."""
         self.model.train()
         try:
-            return optimizer_step(self.model, self._losses(batch), self.optimizer, self.config.clip, self.buckets)
+            loss = optimizer_step(self.model, self._losses(batch), self.optimizer, self.config.clip)
+            return parallel.mean_over_processes(loss)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
         return None  # not in the handler, whose error keeps the memory in use
 
     def _losses(self, batch: Batch) -> Iterator[Tensor]:
-        parts = list(parallel.split_batch(batch.rows, self.model, self.position.pieces))
-        for number, (rows, weight) in enumerate(parts, start=1):
-            if self.buckets is not None and number == len(parts):
-                self.buckets.expect_last()
-            yield self.objective.loss(self.model, Batch(batch.texts, rows)) * weight
+        for rows, weight in parallel.split_batch(batch.rows, self.model, self.position.pieces):
+            yield self.loss(Batch(batch.texts, rows)) * weight
 
     def _check_divergence(self) -> None:
         """Roll back, or raise DivergedError, if a loss since the last check was NaN or infinite."""

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from torch.distributed.elastic.multiprocessing import PContext
 
 from epigram.core.errors import exit_code, message
 from epigram.core.outcome import OUTCOME_FILE, read_outcome
 from epigram.core.signals import Terminated
-from epigram.training import launch as launch_module
-from epigram.training.launch import ProcessGroup, launch
+from epigram.training.launch import _order, launch
 
 MODULE = "tests.support.launched"
 LAUNCH = f"""
@@ -59,7 +59,9 @@ def test_the_failure_of_a_process_is_that_of_the_whole(
 def test_processes_that_compute_when_another_one_fails_are_ended(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch_module, "GRACE_PERIOD", 600.0 if case == "alone" else 0.5)
+    close = PContext.close
+    grace = 600 if case == "alone" else 1
+    monkeypatch.setattr(PContext, "close", lambda self, death_sig=None, timeout=30: close(self, death_sig, grace))
     assert failed(tmp_path, case, monkeypatch) == (69, "no network")
 
 
@@ -76,13 +78,11 @@ def test_a_killed_process_is_reported_and_not_what_the_others_say_of_it(
 
 
 def test_a_failure_that_another_one_explains_comes_last(tmp_path: Path) -> None:
-    group = ProcessGroup(tmp_path, 3)
-    names = ["another process of the training has ended; rerun", "second", "first"]
-    for rank, summary in enumerate(names):
-        file = tmp_path / f"{rank}.json"
+    for rank, summary in enumerate(["another process of the training has ended; rerun", "second", "first"]):
+        file = tmp_path / str(rank)
         file.write_text(f'{{"stage": "", "code": 75, "summary": "{summary}", "details": [], "state": "Failed"}}')
         os.utime(file, (1000.0 - rank, 1000.0 - rank))
-    assert sorted(range(3), key=group._order) == [2, 1, 0]
+    assert [file.name for file in sorted(tmp_path.iterdir(), key=_order)] == ["2", "1", "0"]
 
 
 @pytest.fixture
@@ -121,12 +121,11 @@ def test_no_process_outlives_a_killed_launcher(waiting: tuple[subprocess.Popen[s
 
 
 def test_a_process_that_a_signal_ends_at_its_start_has_the_message_of_the_signal(tmp_path: Path) -> None:
-    group = ProcessGroup(tmp_path, 1)
-    group.children.append(subprocess.Popen([sys.executable, "-c", "import os; os.kill(os.getpid(), 15)"]))
-    group.wait()
-    (tmp_path / "0.txt").touch()
-    with pytest.raises(Terminated):
-        group.report()
+    program = tmp_path / "ended_by_a_signal.py"
+    program.write_text("import os; os.kill(os.getpid(), 15)")
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Terminated):
+        patch.setenv("PYTHONPATH", str(tmp_path))
+        launch(program.stem, [], 1)
 
 
 def runs(process: int) -> bool:

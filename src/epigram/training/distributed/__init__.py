@@ -1,0 +1,1 @@
+"""Training of one model by several processes, which torchrun starts."""
