@@ -17,7 +17,7 @@ from prefect.exceptions import MissingResult
 from prefect.server.api import server
 from prefect.settings import get_current_settings
 
-from epigram.core.errors import EpigramError, SourceUnavailableError
+from epigram.core.errors import SourceUnavailableError
 from epigram.runner.service import prefect_adapter
 
 NEEDS = f"prefect {prefect.__version__} has no {{}}: epigram needs it for {{}}"
@@ -51,16 +51,6 @@ def test_the_arguments_of_the_server(embedded: bool, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(server, "create_app", asked.update)
     prefect_adapter.server_app(embedded=embedded)
     assert asked == {"ephemeral": embedded, "final": True}
-
-
-def test_a_missing_part_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(server, "create_app")
-    monkeypatch.delattr(context, "refresh_global_settings_context")
-    version = f"prefect {prefect.__version__} has no prefect"
-    with pytest.raises(EpigramError, match=rf"^{version}\.server\.api\.server\.create_app, .* install prefect 3\.8$"):
-        prefect_adapter.server_app(embedded=True)
-    with pytest.raises(EpigramError, match=rf"^{version}\.context\.refresh_global_settings_context, which epigram"):
-        prefect_adapter.refresh_settings()
 
 
 def caused(error: Exception, cause: Exception) -> Exception:

@@ -1,18 +1,15 @@
-"""Contract with Ray: the installed version has the part that `run_stages` uses, and works without it."""
+"""Contract with Ray: the installed version has the part that `run_stages` uses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 pytest.importorskip("prefect_ray", reason="requires the extra ray")
 
-import prefect.futures
 import ray
 from prefect_ray.context import RemoteOptionsContext
 from prefect_ray.task_runners import PrefectRayFuture
@@ -28,16 +25,6 @@ def test_a_future_has_the_reference_of_ray() -> None:
 def test_the_future_that_ray_reports_is_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = SimpleNamespace(wrapped_future="a"), SimpleNamespace(wrapped_future="b")
     monkeypatch.setattr(ray, "wait", lambda references: (references[1:], references[:1]))
-    assert first_finished([first, second]) is second
-
-
-def test_without_references_prefect_itself_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = SimpleNamespace(name="first"), SimpleNamespace(name="second")
-
-    def completed(futures: list[Any]) -> Iterator[Any]:
-        yield futures[1]
-
-    monkeypatch.setattr(prefect.futures, "as_completed", completed)
     assert first_finished([first, second]) is second
 
 

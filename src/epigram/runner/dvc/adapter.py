@@ -6,20 +6,19 @@ the caller works, or writes dvc.lock. tests/contract/test_adapters_dvc.py checks
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from dvc.repo import Repo
+from dvc.schema import COMPILED_LOCKFILE_SCHEMA
 from dvc.utils.serialize import ParseError, load_yaml, modify_yaml
+from voluptuous import Invalid
 
 
 def open_repo(root: Path) -> Repo:
     """Open the repository; it waits for DVC's lock, like the command line with --wait-for-lock."""
-    try:
-        return Repo(str(root), _wait_for_lock=True)
-    except TypeError:  # a version without the argument: the lock is tried for three seconds
-        return Repo(str(root))
+    return Repo(str(root), _wait_for_lock=True)
 
 
 def cache_folder(root: Path) -> Path:
@@ -57,22 +56,17 @@ def stages_with_needs(repo: Repo) -> Iterator[tuple[Any, list[Any]]]:
 def record_restored(repo: Repo) -> list[str]:
     """Return a list that will contain the stages that the repository restores from DVC's run cache.
 
-    `Repo.reproduce` returns them among the executed ones. With a version that restores in another way, the list stays
-    empty, and restored stages are shown as completed.
+    `Repo.reproduce` returns them among the executed ones.
     """
     restored: list[str] = []
-    cache: Any = getattr(repo, "stage_cache", None)
-    if hasattr(cache, "restore"):
-        cache.restore = _recording(cache.restore, restored)
-    return restored
+    restore = repo.stage_cache.restore
 
-
-def _recording(restore: Callable[..., None], restored: list[str]) -> Callable[..., None]:
     def restore_and_record(stage: Any, **options: Any) -> None:
         restore(stage, **options)  # raises if the run cache lacks the stage
         restored.append(stage.addressing)
 
-    return restore_and_record
+    repo.stage_cache.restore = restore_and_record
+    return restored
 
 
 def track(root: Path, path: Path) -> None:
@@ -96,20 +90,7 @@ def sort_locked_stages(root: Path, names: list[str]) -> None:
 def is_valid_lock_file(path: Path) -> bool:
     """Return whether DVC can read dvc.lock. DVC reads it with dvc.yaml, whose errors must not count."""
     try:
-        content = load_yaml(str(path))
-    except ParseError:
-        return False
-    return _has_valid_stages(content)
-
-
-def _has_valid_stages(content: Any) -> bool:
-    try:
-        from dvc.schema import COMPILED_LOCKFILE_SCHEMA
-        from voluptuous import Invalid
-    except ImportError:  # a version without the schema: a file that was cut off is found in most cases
-        return isinstance(content, dict) and isinstance(content.get("stages"), dict)
-    try:
-        COMPILED_LOCKFILE_SCHEMA(content)
-    except Invalid:
+        COMPILED_LOCKFILE_SCHEMA(load_yaml(str(path)))
+    except (ParseError, Invalid):
         return False
     return True

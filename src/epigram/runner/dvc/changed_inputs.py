@@ -14,13 +14,11 @@ from epigram.core.errors import TryAgainError
 
 
 def install() -> None:
-    """Replace two methods of `Stage` in this process; a version of DVC that lacks one of them records as before.
+    """Replace two methods of `Stage` in this process.
 
     A stage then raises TryAgainError, before DVC records it, if an input differs from the one before the command.
     """
     stage_class: Any = Stage
-    if not (hasattr(stage_class, "_run_stage") and hasattr(stage_class, "save_deps")):
-        return
     run, save = stage_class._run_stage, stage_class.save_deps
 
     def run_stage(self: Any, dry: bool, force: bool, **options: Any) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dvc import dvcfile
+from dvc.stage.serialize import to_lockfile
 from dvc.utils.serialize import dumps_yaml
 
 HEAD = "schema: '2.0'\nstages:\n"
@@ -19,10 +20,8 @@ BLOCK = re.compile(r"  [\w@.-]+:\n(?:   .*\n)*")  # a stage's line and the lines
 
 
 def install() -> None:
-    """Replace `Lockfile.dump_stages` in this process; a version of DVC without the method keeps its own writer."""
-    lock_file: Any = getattr(dvcfile, "Lockfile", None)
-    if not hasattr(lock_file, "dump_stages"):
-        return
+    """Replace `Lockfile.dump_stages` in this process."""
+    lock_file: Any = dvcfile.Lockfile
     dump_whole_file = lock_file.dump_stages
 
     def dump_stages(self: Any, stages: list[Any], **options: Any) -> None:
@@ -33,28 +32,18 @@ def install() -> None:
 
 
 def dump_blocks(lock_file: Any, stages: list[Any], **options: Any) -> bool:
-    """Write the blocks of `stages` to dvc.lock. Return False, without writing, if DVC's own writer is needed.
-
-    This is the case if the file is not formatted as DVC writes it, or if this version of DVC lacks a part that is used.
-    """
-    try:
-        from dvc.stage.serialize import to_lockfile
-
-        file, new_file = Path(lock_file.path), not lock_file.exists()
-        entries = [to_lockfile(stage, **options) for stage in stages]
-        track = lock_file.repo.scm_context.track_file
-    except (ImportError, AttributeError, TypeError):
-        return False
-    old_text = HEAD if new_file else file.read_text(encoding="utf-8")
+    """Write the blocks of `stages` to dvc.lock. Return False, without writing, if it is not as DVC formats it."""
+    file = Path(lock_file.path)
+    old_text = file.read_text(encoding="utf-8") if lock_file.exists() else HEAD
     blocks = split_blocks(old_text)
-    new_blocks = [dumps_yaml({"stages": entry}).partition("\n")[2] for entry in entries]
+    new_blocks = [dumps_yaml({"stages": to_lockfile(stage, **options)}).partition("\n")[2] for stage in stages]
     if blocks is None or not stages or not all(map(BLOCK.fullmatch, new_blocks)):
         return False
     blocks.update((block.partition("\n")[0], block) for block in new_blocks)
     new_text = HEAD + "".join(blocks.values())
     if new_text != old_text:
         file.write_text(new_text, encoding="utf-8")
-        track(lock_file.relpath)
+        lock_file.repo.scm_context.track_file(lock_file.relpath)
     return True
 
 

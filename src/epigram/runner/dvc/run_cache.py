@@ -17,10 +17,9 @@ MAX_ATTEMPTS = 10
 
 def retry_on_conflict(repo: Repo) -> None:
     """Let the repository repeat the reading and the writing of an entry if a file of the run cache disappears."""
-    cache: Any = getattr(repo, "stage_cache", None)
+    cache: Any = repo.stage_cache
     for name in ("save", "restore"):
-        if hasattr(cache, name):  # a version without it has another run cache
-            setattr(cache, name, _retrying(getattr(cache, name), cache.cache_dir))
+        setattr(cache, name, _retrying(getattr(cache, name), cache.cache_dir))
 
 
 def _retrying(method: Callable[..., None], folder: str) -> Callable[..., None]:

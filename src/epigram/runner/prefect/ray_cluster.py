@@ -149,9 +149,6 @@ def ready_stages(stages: Graph, futures: Mapping[str, PrefectFuture[Any]], runne
 def first_finished(futures: Collection[Any]) -> Any:
     """Wait until one of Prefect's `futures` has finished, and return it."""
     import ray
-    from prefect.futures import as_completed
 
-    references = {getattr(future, "wrapped_future", None): future for future in futures}
-    if None in references:  # a version of Prefect that does not expose Ray's references: its own way, with callbacks
-        return next(as_completed(list(futures)))
+    references = {future.wrapped_future: future for future in futures}
     return references[ray.wait(list(references))[0][0]]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from epigram.core.collection import no_collection
-from epigram.core.errors import EpigramError
 
 # The event that Prefect's own heartbeat sends. The public setting is only its interval.
 HEARTBEAT_EVENT = "prefect.flow-run.heartbeat"
@@ -20,29 +19,22 @@ UNREACHABLE = "Failed to reach API"
 def server_app(*, embedded: bool) -> Any:
     """Return Prefect's server as an ASGI application; an `embedded` one has no dashboard and fewer services.
 
-    This calls an internal function of Prefect, because `prefect server start` cannot add middleware. Raises
-    EpigramError if this version of Prefect does not have the function.
+    This calls an internal function of Prefect, because `prefect server start` cannot add middleware.
     """
     with no_collection():
-        try:
-            from prefect.server.api.server import create_app
-        except ImportError:
-            raise EpigramError(missing("prefect.server.api.server.create_app", "start the server")) from None
+        from prefect.server.api.server import create_app
+
         return create_app(ephemeral=embedded, final=True)
 
 
 def refresh_settings() -> None:
     """Make an imported Prefect read its settings from the environment again.
 
-    Prefect otherwise starts a second server, which answers requests from any web page and outlives the run. Raises
-    EpigramError if this version of Prefect has no such function.
+    Prefect otherwise starts a second server, which answers requests from any web page and outlives the run.
     """
     from prefect import context
 
-    refresh = getattr(context, "refresh_global_settings_context", None)
-    if refresh is None:
-        raise EpigramError(missing("prefect.context.refresh_global_settings_context", "use the server of the run"))
-    refresh()
+    context.refresh_global_settings_context()
 
 
 def is_unreachable(error: BaseException) -> bool:
@@ -52,10 +44,3 @@ def is_unreachable(error: BaseException) -> bool:
 
     cause = error.__cause__ if type(error) is RuntimeError else error
     return isinstance(cause, (httpx.TransportError, MissingResult)) or UNREACHABLE in str(error)
-
-
-def missing(part: str, purpose: str) -> str:
-    """Return the message for a `part` that the installed version of Prefect does not have."""
-    import prefect
-
-    return f"prefect {prefect.__version__} has no {part}, which epigram needs to {purpose}; install prefect 3.8"
