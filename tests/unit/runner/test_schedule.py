@@ -9,18 +9,13 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from epigram.models.registry import RECIPES
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.scheduling import slots as slots_module
-from epigram.runner.scheduling.planned_systems import PlannedSystem
-from epigram.runner.scheduling.schedule import Schedule, remaining_seconds
+from epigram.runner.scheduling.schedule import START, Schedule, expected_seconds, remaining_seconds
 from epigram.runner.scheduling.slots import Slots
-from epigram.runner.scheduling.stage_seconds import CHECKPOINT_RATE, START, TEXTS, expected_seconds, training_seconds
-from epigram.training.config import configure
 from tests.support.processes import until
 
 # a → b → report, a → slow → report, and examine, which nothing but the report needs
@@ -63,11 +58,6 @@ def write_run(runs: Path, name: str, dataset: str, age: float, **stages: tuple[s
     (runs / name).mkdir(parents=True)
     (runs / name / "summary.json").write_text(json.dumps({"dataset": dataset, "stages": shown}))
     os.utime(runs / name / "summary.json", (time.time() - age,) * 2)
-
-
-def planned(name: str, checkpoint: str | None = None, **train: Any) -> PlannedSystem:
-    recipe = RECIPES[name].starting_from(checkpoint).changed(train=train)
-    return PlannedSystem(recipe=recipe, config=configure(name, recipe), checkpoint=checkpoint)
 
 
 def test_the_remaining_path_is_the_slowest_one_and_not_the_one_with_most_stages() -> None:
@@ -171,7 +161,7 @@ def test_the_latest_run_on_the_data_set_that_executed_a_stage_counts(tmp_path: P
     write_run(tmp_path, "old", "mr", 20, a=("Completed", 4.0), b=("Completed", 50.0), slow=("Completed", 8.0))
     write_run(tmp_path, "other", "ced", 0, a=("Completed", 1.0), b=("Completed", 1.0), report=("Completed", 99.0))
     (tmp_path / "latest").symlink_to("other")
-    assert expected_seconds(graph(), tmp_path, "mr", {}) == {
+    assert expected_seconds(graph(), tmp_path, "mr") == {
         "a": 4.0,
         "examine": START,
         "b": 5.0,
@@ -185,26 +175,9 @@ def test_a_damaged_summary_is_ignored(text: str, tmp_path: Path) -> None:
     write_run(tmp_path, "old", "mr", 20, a=("Completed", 4.0))
     write_run(tmp_path, "new", "mr", 10)
     (tmp_path / "new" / "summary.json").write_text(text)
-    assert expected_seconds(graph(), tmp_path, "mr", {})["a"] == 4.0
+    assert expected_seconds(graph(), tmp_path, "mr")["a"] == 4.0
 
 
 def test_a_stage_that_is_up_to_date_takes_no_time(tmp_path: Path) -> None:
     write_run(tmp_path, "old", "mr", 20, a=("Completed", 4.0))
-    assert expected_seconds(graph(NEEDS, "a"), tmp_path, "mr", {})["a"] == 0.0
-
-
-def test_without_a_run_the_recipes_decide(tmp_path: Path) -> None:
-    """The systems of params.yaml, the slowest first as measured on both pocket corpora."""
-    names = ["mhal_joint", "cnle", "transformer_f", "bert_hth_pta", "dmsp", "tfidf_svm"]
-    needs: dict[str, list[str]] = {f"{kind}@{name}": [] for name in sorted(names) for kind in ("train", "evaluate")}
-    seconds = expected_seconds(graph(needs), tmp_path, "mr", {name: planned(name) for name in names})
-    assert sorted(names, key=lambda name: -seconds[f"train@{name}"]) == names
-    assert seconds["train@tfidf_svm"] == seconds["evaluate@mhal_joint"] == START
-    assert seconds["train@mhal_joint"] == START + 10 * TEXTS / 180
-
-
-def test_the_epochs_and_a_checkpoint_count() -> None:
-    assert training_seconds(planned("cnle", epochs=3)) == 3 * TEXTS / 390
-    assert training_seconds(planned("bert", "data/local/m", epochs=2)) == 2 * TEXTS / CHECKPOINT_RATE
-    assert training_seconds(planned("embedding_linear", "data/local/m")) == TEXTS / CHECKPOINT_RATE
-    assert training_seconds(planned("tfidf_svm")) == 0.0
+    assert expected_seconds(graph(NEEDS, "a"), tmp_path, "mr")["a"] == 0.0

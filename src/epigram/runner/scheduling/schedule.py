@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
 
+from epigram.core.errors import EpigramError
+from epigram.core.files import read_json
 from epigram.runner.dvc.graph import Graph
+
+MAX_RUNS = 20  # runs that are read, the latest ones
+START = 2.0  # expected seconds of a stage that no run on the data set has executed
 
 
 class Schedule:
@@ -42,3 +49,19 @@ def remaining_seconds(graph: Graph, seconds: Mapping[str, float]) -> dict[str, f
         for need in stage.needs & after.keys():
             after[need] = max(after[need], seconds[stage.name] + after[stage.name])
     return {name: seconds[name] + after[name] for name in after}
+
+
+def expected_seconds(graph: Graph, runs: Path, dataset: str) -> dict[str, float]:
+    """Return the seconds of each stage in the latest run on `dataset` that executed it; 0 if it is up to date.
+
+    `runs` is the folder of the earlier runs. The order of the stages depends on the result, nothing else does.
+    """
+    files = [file for file in runs.glob("*/summary.json") if not file.parent.is_symlink()]
+    measured: dict[str, float] = {}
+    for file in sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)[:MAX_RUNS]:
+        with suppress(EpigramError, OSError, LookupError, TypeError, AttributeError):  # damaged, or edited by the user
+            run = read_json(file)
+            if run["dataset"] == dataset:
+                executed = {name: stage for name, stage in run["stages"].items() if stage["state"] == "Completed"}
+                measured = {name: float(stage["seconds"]) for name, stage in executed.items()} | measured
+    return {name: 0.0 if name in graph.current else measured.get(name, START) for name in graph.stages}
