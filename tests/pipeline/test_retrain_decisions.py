@@ -14,8 +14,7 @@ import flows.drift
 from epigram.core.errors import EpigramError, ParameterError
 from epigram.monitoring.drift import Measure
 from epigram.runner.champions import champion
-from epigram.runner.dvc import force_rerun
-from epigram.runner.retraining import drift, ingest
+from epigram.runner.retraining import drift, ingest, refresh
 from epigram.runner.retraining.drift import Drift, NewTexts
 from epigram.runner.retraining.retraining import Retraining, open_session
 from epigram.runner.workspace import overrides
@@ -114,7 +113,7 @@ def test_drift_during_a_retraining_starts_no_second_one(root: Path, monkeypatch:
 
 def test_a_stage_that_is_up_to_date_is_made_again(done: Toy) -> None:
     done.tell({"gather": {"files": {"new.txt": "other"}}})
-    assert force_rerun.rerun(done.root, "gather", LOG)
+    assert refresh.rerun(done.root, "gather", LOG)
     assert done.journal() == ["gather"]
 
 
@@ -122,7 +121,7 @@ def test_a_stage_that_is_up_to_date_is_made_again(done: Toy) -> None:
 def test_a_stage_that_is_made_again_and_fails_can_be_tried_again_after_75(done: Toy, code: int, reported: int) -> None:
     done.tell({"gather": {"codes": [code]}})
     with pytest.raises(EpigramError, match=rf"^gather failed \(exit {code}\): exit code {code}") as raised:
-        force_rerun.rerun(done.root, "gather", LOG)
+        refresh.rerun(done.root, "gather", LOG)
     assert raised.value.code == reported
 
 

@@ -6,7 +6,8 @@ the caller works, or writes dvc.lock. tests/contract/test_adapters_dvc.py checks
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -81,10 +82,20 @@ def locked_stages(root: Path) -> dict[str, Any]:
     return dict(load_yaml(str(path)).get("stages", {})) if path.exists() else {}
 
 
-def sort_locked_stages(root: Path, names: list[str]) -> None:
-    """Rewrite dvc.lock with its stages in the order of `names`; only DVC's own dumper writes the file as DVC does."""
-    with open_repo(root) as repo, repo.lock, modify_yaml(str(root / "dvc.lock")) as data:
-        data["stages"] = {name: data["stages"][name] for name in names}
+@contextmanager
+def sort_lock_file_on_exit(root: Path, names: Iterable[str]) -> Iterator[None]:
+    """On exit, move the new entries of dvc.lock behind the older ones, in the order of `names`, as `dvc repro` does.
+
+    Parallel stages finish in any order. Only DVC's own dumper writes the file as DVC does.
+    """
+    before = locked_stages(root)
+    yield
+    written = list(locked_stages(root))
+    new = [name for name in names if name in written and name not in before]
+    ordered = [name for name in written if name not in new] + new
+    if ordered != written:
+        with open_repo(root) as repo, repo.lock, modify_yaml(str(root / "dvc.lock")) as data:
+            data["stages"] = {name: data["stages"][name] for name in ordered}
 
 
 def is_valid_lock_file(path: Path) -> bool:

@@ -96,7 +96,10 @@ class ReproProcesses:
                 process.request(arguments, file, environment)
                 forward(read_lines(process.output(), last_lines))
             finally:
-                code = self._finish(process)
+                with self._lock:
+                    if kept := process.waits and not self._pool.stopped:
+                        self._idle.append(process)
+                code = 0 if kept else self._close(process)
             return None if self._pool.stopped else outcome_of(arguments[-1], code, file, last_lines)
 
     def stop(self) -> None:
@@ -129,14 +132,6 @@ class ReproProcesses:
             return None
         return ReproProcess(child, requests)
 
-    def _finish(self, process: ReproProcess) -> int:
-        """Keep the process if it waits for a stage, otherwise wait for its end; return the code of its stage."""
-        with self._lock:
-            if process.waits and not self._pool.stopped:
-                self._idle.append(process)
-                return 0
-        return self._close(process)
-
     def _close(self, process: ReproProcess) -> int:
         code = process.close()
         self._pool.discard(process.child)
@@ -146,13 +141,19 @@ class ReproProcesses:
 def _start_repro(root: Path, requests: int) -> subprocess.Popen[str]:
     """Start a supervised process that reads its requests from the file descriptor `requests`.
 
-    It waits for DVC's lock and writes all output to one stream. A failed stage, or DVC's process, writes its outcome to
-    the file of the request, which must not exist.
+    It waits for DVC's lock, uses this interpreter, and writes all output to one stream. A failed stage, or DVC's
+    process, writes its outcome to the file of the request, which must not exist.
     """
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "PYTHONUNBUFFERED": "1",
+        "EPIGRAM_PROGRESS": "lines",
+        "DVC_NO_ANALYTICS": "1",
+    }
     return child_process.start(
         [sys.executable, "-P", str(REPRO_SCRIPT), stage_path(root), str(requests)],
         cwd=root,
-        env=_environment(),
+        env=environment,
         pass_fds=(requests,),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -183,28 +184,14 @@ def outcome_of(target: str, code: int, outcome_file: Path, last_lines: deque[str
         return replace(found, stage=found.stage or target)
     if code == 0:
         return Outcome(stage=target)
-    return Outcome.failed(target, code, "\n".join([_describe(code), *last_lines]))
-
-
-def _describe(code: int) -> str:
+    summary = f"exit code {code}"
     if code == KILLED:
-        return "killed, probably because the machine is out of memory; free memory and rerun"
-    if code > 128:
-        return f"terminated by signal {code - 128} ({signal.strsignal(code - 128)})"
-    return f"exit code {code}"
+        summary = "killed, probably because the machine is out of memory; free memory and rerun"
+    elif code > 128:
+        summary = f"terminated by signal {code - 128} ({signal.strsignal(code - 128)})"
+    return Outcome.failed(target, code, "\n".join([summary, *last_lines]))
 
 
 def stage_path(root: Path) -> str:
     """Return the PYTHONPATH of the stages: the code of the workspace comes first."""
     return os.pathsep.join(filter(None, [str(root / "src"), os.environ.get("PYTHONPATH", "")]))
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment of DVC's process: this interpreter, progress as marked lines."""
-    return {
-        **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
-        "PYTHONUNBUFFERED": "1",
-        "EPIGRAM_PROGRESS": "lines",
-        "DVC_NO_ANALYTICS": "1",
-    }

@@ -66,18 +66,13 @@ def run(arguments: list[str]) -> None:
 
 
 def is_last_of_group() -> bool:
-    """Return whether the stage's processes have ended, which are in this process's group; False if it is not known."""
-    return _running_in_group(os.getpgrp()) == 1
-
-
-def _running_in_group(group: int) -> int:
-    """Return the number of processes of a group that run, by Linux's /proc; 0 on other systems."""
-    count = 0
+    """Return whether the stage's processes have ended, which are in this process's group; False without /proc."""
+    running = 0
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has just ended
-            state, _, its_group, *_ = file.read_text().rpartition(")")[2].split()
-            count += int(its_group) == group and state != "Z"
-    return count
+            state, _, group, *_ = file.read_text().rpartition(")")[2].split()
+            running += int(group) == os.getpgrp() and state != "Z"
+    return running == 1
 
 
 def reproduce(target: str, *, single_item: bool, force: bool) -> str:

@@ -24,7 +24,7 @@ from epigram.core.files import read_json
 from epigram.core.outcome import Outcome
 from epigram.core.settings import dataset_of
 from epigram.core.signals import interrupt_waits
-from epigram.runner.dvc import graph, lock_order
+from epigram.runner.dvc import graph
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.prefect import heartbeat, ray_cluster
 from epigram.runner.prefect.stage import Runner, stage_attempt
@@ -117,7 +117,9 @@ class PipelineRun:
         """
         submit = ray_cluster.ready_stages if self.request.ray else all_stages
         limit = nullcontext() if self._limit is None else self._limit.watch()
-        with lock_order.sort_on_exit(self.workspace.path, self.graph), self._table.live(), limit:
+        from epigram.runner.dvc.adapter import sort_lock_file_on_exit
+
+        with sort_lock_file_on_exit(self.workspace.path, self.graph.stages), self._table.live(), limit:
             yield from submit(self._submitted, futures, self._runner)
 
     def leave_out_unfinished(self) -> bool:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from prefect import get_run_logger
 
 from epigram.core.config_types import nearest
-from epigram.core.errors import ParameterError, TryAgainError
+from epigram.core.errors import EpigramError, ParameterError, TryAgainError
 from epigram.runner.champions import champion
-from epigram.runner.dvc import force_rerun, graph
+from epigram.runner.dvc import graph
+from epigram.runner.dvc.process import PROGRESS, ReproProcesses
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.workspace import Workspace, lock_tree, open_workspace
+
+Log = logging.Logger | logging.LoggerAdapter[Any]
 
 
 def refresh(request: Request, stage: str) -> bool:
@@ -26,9 +31,36 @@ def refresh(request: Request, stage: str) -> bool:
         stages = graph.read(workspace.path).stages
         if stage not in stages:
             raise ParameterError(f"unknown stage {stage!r}: {nearest(stage, list(stages))}")
-        changed = force_rerun.rerun(workspace.path, stage, get_run_logger())
+        changed = rerun(workspace.path, stage, get_run_logger())
         published = publish_words(workspace, stages[stage].outs[0])
         return changed or published
+
+
+def rerun(root: Path, name: str, log: Log) -> bool:
+    """Bring stage `name` and its dependencies up to date, rerun it, and return whether its output has changed.
+
+    Raises EpigramError with the outcome of the stage that fails, TryAgainError if it can be run again (exit code 75).
+    """
+    from epigram.runner.dvc.adapter import locked_stages
+
+    def reproduce(*arguments: str) -> Any:
+        outcome = processes.run(*arguments, forward=forward)
+        if outcome and outcome.code:
+            kind = TryAgainError if outcome.code == TryAgainError.code else EpigramError
+            raise kind(f"{outcome.stage} failed (exit {outcome.code}): {outcome.message}")
+        return locked_stages(root)[name]["outs"]
+
+    def forward(lines: Iterable[str]) -> None:
+        for line in lines:
+            if not line.startswith(PROGRESS):
+                log.info("%s", line)
+
+    processes = ReproProcesses(root)
+    try:
+        before = reproduce(name)
+        return bool(reproduce("--single-item", "--force", name) != before)
+    finally:
+        processes.stop()
 
 
 def publish_words(workspace: Workspace, table: Path) -> bool:
