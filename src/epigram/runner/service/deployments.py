@@ -95,17 +95,15 @@ def close_lost_runs(*, stopped: bool) -> None:
 
 
 def delete_missed_runs() -> None:
-    """Delete the runs that became due while the service was down: a worker would start all of them at once."""
+    """Delete the runs that became due while the service was down."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterNextScheduledStartTime
 
     due = FlowRunFilterNextScheduledStartTime.model_validate({"before_": datetime.now(UTC)})
     missed = FlowRunFilter(state=_types("SCHEDULED"), next_scheduled_start_time=due)
     with get_client(sync_client=True) as client:
-        while runs := client.read_flow_runs(
-            flow_run_filter=missed, work_pool_filter=_own_pool()
-        ):  # one page per request
-            for run in runs:
+        while page := client.read_flow_runs(flow_run_filter=missed, work_pool_filter=_own_pool()):
+            for run in page:
                 client.delete_flow_run(run.id)
 
 

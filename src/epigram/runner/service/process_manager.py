@@ -69,7 +69,9 @@ def serve(root: Path, port: int, announce: Callable[[str], None]) -> NoReturn:
 
         server.Server(server.local_url(port), api.child).wait()
         announce(server.local_url(port))
-        _prepare_work_pool(root)
+        deployments.create_work_pool(root)
+        deployments.close_lost_runs(stopped=False)
+        deployments.delete_missed_runs()  # before a worker starts, which would start all of them at once
         automations.ensure(relay_url)
         deployments.deploy(root, names)
         stack.callback(_cancel_unfinished_runs)
@@ -92,13 +94,6 @@ def _start_worker() -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", deployments.POOL, "--type", "process"]
     with _log_file("worker").open("a") as log:
         return child_process.start(command, env=os.environ, stdout=log, stderr=log)
-
-
-def _prepare_work_pool(root: Path) -> None:
-    """Prepare the work pool before a worker starts: a worker starts all overdue runs at once."""
-    deployments.create_work_pool(root)
-    deployments.close_lost_runs(stopped=False)
-    deployments.delete_missed_runs()
 
 
 def _cancel_unfinished_runs() -> None:

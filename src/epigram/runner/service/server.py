@@ -48,8 +48,8 @@ class Server:
             if self.child.poll() is not None:
                 raise TryAgainError(f"the Prefect server stopped during startup; see {home() / 'server.log'}")
             if time.monotonic() > end:
-                log = home() / "server.log"
-                raise TryAgainError(f"the Prefect server did not start within {STARTUP_TIMEOUT:g} s; see {log}")
+                limit = f"within {STARTUP_TIMEOUT:g} s; see {home() / 'server.log'}"
+                raise TryAgainError(f"the Prefect server did not start {limit}")
             time.sleep(0.05)
 
     def watch(self) -> None:
@@ -57,14 +57,14 @@ class Server:
 
         Prefect itself repeats every request for minutes. The stages that are running end with this process.
         """
-        if self.child:
-            threading.Thread(target=self._exit_with_child, daemon=True).start()
 
-    def _exit_with_child(self) -> None:
+        def exit_with(child: subprocess.Popen[str]) -> None:
+            child.wait()
+            if not self.stopped:
+                exit_now(print_error(TryAgainError(lost_message(self.url))))
+
         if self.child:
-            self.child.wait()
-        if not self.stopped:
-            exit_now(print_error(TryAgainError(lost_message(self.url))))
+            threading.Thread(target=exit_with, args=(self.child,), daemon=True).start()
 
     def stop(self) -> None:
         """Terminate the server if this process started it, and wait until it has ended."""
@@ -129,15 +129,14 @@ def start_dashboard(port: int, database: str) -> subprocess.Popen[str]:
 
     Raises TryAgainError if the port is taken.
     """
-    if not _is_free(port):
+    with socket.socket() as probe:
+        in_use = probe.connect_ex(("127.0.0.1", port)) == 0
+    if in_use:
         raise TryAgainError(f"port {port} is in use; choose another with --port, or --port 0 for any free port")
     url = local_url(port)
-    public_url = os.environ.get(
-        "PREFECT_UI_API_URL", f"{url}/api"
-    )  # by browsers; behind a proxy, it is the proxy's URL
-    settings = {"PREFECT_UI_API_URL": public_url}
+    public_url = {"PREFECT_UI_API_URL": os.environ.get("PREFECT_UI_API_URL", f"{url}/api")}  # behind a proxy: its URL
     _use_server(url)
-    return _launch("create_app", port, settings | LEASES | ({DATABASE: database} if database else {}))
+    return _launch("create_app", port, public_url | LEASES | ({DATABASE: database} if database else {}))
 
 
 def _use_server(url: str) -> None:
@@ -171,11 +170,6 @@ def _launch(factory: str, port: int, extra: dict[str, str]) -> subprocess.Popen[
     home().mkdir(parents=True, exist_ok=True)
     with (home() / "server.log").open("a") as log:
         return child_process.start(command, env={**os.environ, **settings, **extra}, stdout=log, stderr=log)
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def free_port() -> int:

@@ -1,7 +1,8 @@
-"""Prefect's server, restricted to requests for its own address.
+"""Prefect's server, restricted to requests for its own address: uvicorn --factory …server_app:create_app.
 
-A page of another site in the same browser cannot use the server. Start it with uvicorn:
-uvicorn --factory epigram.runner.service.server_app:create_app.
+A page of another site in the same browser cannot use the server. Without a password, Prefect's own settings do not
+suffice: its CSRF protection and its allowed origins apply neither to WebSockets nor to a name of another site that
+resolves to this machine.
 """
 
 from __future__ import annotations
@@ -47,18 +48,9 @@ class OriginFilter:
             await self.app(scope, receive, send)
 
     def _allowed(self, scope: Scope) -> bool:
-        own = {f"{name}:{scope['server'][1]}" for name in LOOPBACK} | (
-            {self.public_host} if self.public_host else set()
-        )
-        hosts = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"]
-        origins = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"origin"]
-        return all(host in own for host in hosts) and all(_host(origin) in own for origin in origins)
-
-
-def _host(origin: str) -> str:
-    """Return the host and port of an Origin header; empty for `null` and for anything that is no web address."""
-    scheme, _, host = origin.partition("://")
-    return host if scheme in {"http", "https"} else ""
+        hosts = [*(f"{name}:{scope['server'][1]}" for name in LOOPBACK), *filter(None, [self.public_host])]
+        own = {b"host": hosts, b"origin": [f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")]}
+        return all(value.decode("latin-1").lower() in own[name] for name, value in scope["headers"] if name in own)
 
 
 async def _reject(kind: str, send: Any) -> None:

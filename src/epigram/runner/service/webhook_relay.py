@@ -1,7 +1,8 @@
 """Failure notices to the address in EPIGRAM_WEBHOOK, through a relay on this machine.
 
-The address is a secret. Prefect would store it in its database and return it to every client of its API. Prefect
-therefore gets only the relay's URL; only the process that runs the service knows the address behind it.
+The address is a secret. In a block of Prefect, it would be in the database, and every client of the API could read it
+(`include_secrets`). Prefect therefore gets only the relay's URL; only the process that runs the service knows the
+address behind it.
 """
 
 from __future__ import annotations
@@ -59,25 +60,21 @@ def start_relay(address: str) -> Iterator[str]:
         server.shutdown()
 
 
-def _escape(text: str) -> str:
-    """Return the notice without control characters, with `&`, `<` and `>` escaped, as Slack needs it.
-
-    Otherwise a row or a label in the message could become a link or a mention. The last line is the run's address, in
-    which `&` stays.
-    """
-    message, line, address = printable(text).rpartition("\n")
-    return "".join([html.escape(message, quote=False), line, address.replace("<", "&lt;").replace(">", "&gt;")])
-
-
 def _send(address: str, text: str) -> None:
-    """Post the notice, with retries; print a failure without the address."""
+    """Post the notice, with retries; print a failure without the address.
+
+    Control characters are removed, and `&`, `<` and `>` escaped, as Slack needs it: otherwise a row or a label in the
+    message could become a link or a mention. The last line is the address of the run, in which `&` stays.
+    """
     import httpx
 
+    message, line, run = printable(text).rpartition("\n")
+    notice = "".join([html.escape(message, quote=False), line, run.replace("<", "&lt;").replace(">", "&gt;")])
     reason = ""
     for delay in RETRY_DELAYS:
         time.sleep(delay)
         try:
-            response = httpx.post(address, json={"text": _escape(text)}, timeout=TIMEOUT)
+            response = httpx.post(address, json={"text": notice}, timeout=TIMEOUT)
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # ValueError: invalid host name
             reason = type(error).__name__
             continue
