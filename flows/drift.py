@@ -16,7 +16,6 @@ from prefect.states import Completed, Failed
 from epigram.cli import program
 from epigram.runner.champions import champion
 from epigram.runner.retraining.drift import LABELS_NEEDED, NO_CHAMPION, RETRAINING_RUNS
-from epigram.runner.retraining.retraining import finished_retraining
 from flows.retrain import retrain
 from tasks.drift import drift
 
@@ -36,7 +35,9 @@ def drift_check(root: Path | str = ".", file: Path | str | None = None) -> State
     if result.drifted and file is None and champion.is_locked(root):
         result = replace(result, outcome=RETRAINING_RUNS)
     elif result.drifted and file is None and result.labelled:
-        retraining = finished_retraining(retrain(root, return_state=True).result(raise_on_failure=False))
+        retraining: Any = retrain(root, return_state=True).result(raise_on_failure=False)
+        if isinstance(retraining, BaseException):
+            raise retraining
         result, skipped = replace(result, outcome=retraining.outcome), retraining.skipped
     elif result.drifted:
         result = replace(result, outcome=LABELS_NEEDED)

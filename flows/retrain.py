@@ -15,7 +15,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
 from epigram.cli import program
-from epigram.runner.retraining.retraining import finished_run, open_session
+from epigram.runner.retraining.retraining import open_session
 from flows.pipeline import pipeline
 from tasks.challenge import challenge
 from tasks.ingest import ingest
@@ -33,7 +33,7 @@ def retrain(root: Path | str = ".", dataset: str | None = None) -> State[Any]:
     with open_session(Path(root).resolve(), dataset) as session:
         ingestion = ingest(session)
         request = session.request(ingestion)
-        run = finished_run(pipeline(request, return_state=True).result(raise_on_failure=False))
+        run: Any = pipeline(request, return_state=True).result()
         with session.open_tree(request) as tree:
             challenged = challenge(tree, run)
             if challenged.decision.promoted:

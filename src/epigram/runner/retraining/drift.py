@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from epigram.data.sources.source import Source
     from epigram.monitoring.drift import Measure
-    from epigram.report.table import Line
 
 LABELS_NEEDED = "to retrain on such texts, put labelled ones into the folder retrain.incoming of params.yaml"
 RETRAINING_RUNS = "a retraining is running; the next check decides about the files that it leaves"
@@ -147,7 +146,8 @@ def measure(folder: Path, number: int, new: NewTexts, threshold: float) -> Drift
 
 def markdown_table(result: Drift) -> str:
     """Return the measures as a Markdown table."""
-    from epigram.report.table import Heading, Table
+    from epigram.monitoring.drift import MEASURES
+    from epigram.report.table import Cell, Heading, Line, Table
     from epigram.report.table import markdown_table as to_markdown
 
     headings = [
@@ -157,31 +157,34 @@ def markdown_table(result: Drift) -> str:
         Heading(text="drifted", kind="mark"),
         Heading(text="description", kind="mark"),
     ]
-    table = to_markdown(Table(headings, [_table_line(each) for each in result.measures]))
-    return f"{table}\n\nthreshold: {result.threshold:g}\n"
-
-
-def _table_line(measure: Measure) -> Line:
-    from epigram.monitoring.drift import MEASURES
-    from epigram.report.table import Cell, Line
-
-    chance = f"{measure.chance:.3f}" if math.isfinite(measure.chance) else "any"
-    drifted = "**yes**" if measure.drifted else ""
-    return Line(
-        [Cell(each) for each in (measure.name, f"{measure.index:.3f}", chance, drifted, MEASURES[measure.name])]
-    )
+    lines = []
+    for measure in result.measures:
+        chance = f"{measure.chance:.3f}" if math.isfinite(measure.chance) else "any"
+        drifted = "**yes**" if measure.drifted else ""
+        cells = (measure.name, f"{measure.index:.3f}", chance, drifted, MEASURES[measure.name])
+        lines.append(Line(list(map(Cell, cells))))
+    return f"{to_markdown(Table(headings, lines))}\n\nthreshold: {result.threshold:g}\n"
 
 
 def new_texts(root: Path, dataset: str, settings: Settings, file: Path | None) -> NewTexts:
     """Return the newest waiting texts, or those of `file`. Raises DataError if a file cannot be read."""
+    import polars as pl
+
+    from epigram.data.growing_dataset import drop_known
+
     source = ingest.row_source(root, dataset)
     if file:
         return _newest_texts([_read(file, source)], settings.drift.window)
+
+    def read_queried(file: Path) -> pl.DataFrame:
+        rows, _ = ingest.dataset_files(root, dataset)  # the query returns the rows that a retraining has added, too
+        return drop_known(pl.read_parquet(rows, columns=["text"], glob=False), _read(file, source))
+
     with TemporaryDirectory() as scratch:
         queried = ingest.query_database(root, settings.retrain, Path(scratch))
         frames = chain(
             (_read_waiting(each, source) for each in _newest_first(root, settings.retrain)),
-            (_drop_known(_read(each, source), root, dataset) for each in queried),
+            map(read_queried, queried),
         )
         return _newest_texts(frames, settings.drift.window)
 
@@ -192,16 +195,6 @@ def _newest_first(root: Path, settings: RetrainSettings) -> list[Path]:
         with suppress(FileNotFoundError):  # a retraining has moved it meanwhile
             modified[file] = file.stat().st_mtime
     return sorted(modified, key=modified.__getitem__, reverse=True)
-
-
-def _drop_known(queried: pl.DataFrame, root: Path, dataset: str) -> pl.DataFrame:
-    """Drop the rows of a query that a retraining has added: the query returns them each time."""
-    import polars as pl
-
-    from epigram.data.growing_dataset import drop_known
-
-    rows, _ = ingest.dataset_files(root, dataset)
-    return drop_known(pl.read_parquet(rows, columns=["text"], glob=False), queried)
 
 
 def _read_waiting(file: Path, source: Source) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from epigram.core.config_types import check_name, shown
 from epigram.core.errors import DataError, InputMissingError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from epigram.data.incoming_rows import NewRows
     from epigram.data.validation.validate import Validated
 
+HEAD = "# Written by the first retraining; data/sources/local.yaml explains every line. New labels are added here.\n"
 QUERY_FILE = "rows.parquet"  # the result of the database query
 
 
@@ -70,13 +71,13 @@ def ingest_rows(root: Path, dataset: str, settings: Settings) -> Ingestion:
             Ingestion(dataset=name) if new.frame is None else _append(rows, new.frame, source, settings.validate)
         )
         archived = [file for file in files if file in new.digests and inbox.archive(folder, file, new.digests[file])]
-    changed = (_changed_message(file) for file in files if file in new.digests and file not in archived)
+    changed = (
+        f"{file.parent / shown(file.name)} changed after it was read; the next retraining reads it again"
+        for file in files
+        if file in new.digests and file not in archived
+    )
     skipped = (*inbox.link_messages(folder), *(inbox.original_paths(line, folder) for line in (*new.skipped, *changed)))
     return replace(ingestion, files=tuple(file.name for file in archived), skipped=skipped)
-
-
-def _changed_message(file: Path) -> str:
-    return f"{file.parent / shown(file.name)} changed after it was read; the next retraining reads it again"
 
 
 def grown_name(dataset: str) -> str:
@@ -110,23 +111,18 @@ def query_database(root: Path, settings: RetrainSettings, scratch: Path) -> list
     """Query the database and return the file in `scratch` with the result; an empty list if there are no rows."""
     if settings.database is None:
         return []
+    from epigram.data.sources.access import check_sqlite_file, expand_variables
     from epigram.data.sources.sql_and_hub import write_table
 
-    _check_database_file(root, settings.database.url)
+    full = expand_variables(settings.database.url)
+    if full.startswith("sqlite://"):
+        file = root / check_sqlite_file(settings.database.url, full, root)
+        inbox.check_ignored(root, Path(os.path.normpath(file)), "database.url")
     try:
         write_table(settings.database.url, settings.database.query, scratch / QUERY_FILE, root)
     except DataError:  # an empty result
         return []
     return [scratch / QUERY_FILE]
-
-
-def _check_database_file(root: Path, url: str) -> None:
-    from epigram.data.sources.access import check_sqlite_file, expand_variables
-
-    full = expand_variables(url)
-    if full.startswith("sqlite://"):
-        file = root / check_sqlite_file(url, full, root)
-        inbox.check_ignored(root, Path(os.path.normpath(file)), "database.url")
 
 
 def _create_dataset(root: Path, base: str, rows: Path, description_file: Path, settings: Settings) -> None:
@@ -136,16 +132,20 @@ def _create_dataset(root: Path, base: str, rows: Path, description_file: Path, s
     """
     if description_file.exists():
         return
+    import yaml
+
     from epigram.data.growing_dataset import base_rows, describe
 
     source = load_source(base, root / "data" / "sources")
     if source.task not in {"single", "multi"}:
         raise DataError(f"{base} does not label texts (task: {source.task}); retraining requires task single or multi")
-    with TemporaryDirectory(dir=_state_folder(root)) as scratch:
+    (root / ".epigram").mkdir(exist_ok=True)
+    with TemporaryDirectory(dir=root / ".epigram") as scratch:
         validated = _validated(root, source, settings, Path(scratch))
         if not rows.exists():
             _write(rows, base_rows(validated, source.keep))
-    write_text(description_file, _description_yaml(describe(source, validated.corpus.labels, rows.stem)))
+    description = describe(source, validated.corpus.labels, rows.stem)
+    write_text(description_file, HEAD + yaml.safe_dump(description, sort_keys=False, allow_unicode=True, width=118))
 
 
 def _validated(root: Path, source: Source, settings: Settings, scratch: Path) -> Validated:
@@ -196,18 +196,3 @@ def _append(rows: Path, new: pl.DataFrame, source: Source, settings: ValidateSet
 def _write(path: Path, frame: pl.DataFrame) -> None:
     with atomic_file(path) as temporary:
         frame.write_parquet(temporary)
-
-
-def _state_folder(root: Path) -> Path:
-    folder = root / ".epigram"
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
-def _description_yaml(values: dict[str, Any]) -> str:
-    import yaml
-
-    head = (
-        "# Written by the first retraining; data/sources/local.yaml explains every line. New labels are added here.\n"
-    )
-    return head + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118)

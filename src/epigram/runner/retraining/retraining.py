@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
 
 from epigram.core.display import escape_markdown
-from epigram.core.errors import EpigramError, TryAgainError
+from epigram.core.errors import TryAgainError
 from epigram.runner.champions import champion
 from epigram.runner.champions.champion import Champion
 from epigram.runner.dvc import graph
@@ -22,8 +21,6 @@ from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.settings import Settings, load
 from epigram.runner.workspace.workspace import open_workspace
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,21 +120,3 @@ def open_session(root: Path, dataset: str | None) -> Iterator[Session]:
         challenge.check_dataset(latest, name)
         champion.check_can_promote(root)
         yield Session(root, settings, name)
-
-
-def finished_run(result: Any) -> Run:
-    """Return the run of the flow `pipeline` from the data of its state. Raises the error that ended it."""
-    return _finished(result, Run)
-
-
-def finished_retraining(result: Any) -> Retraining:
-    """Return the result of the flow `retrain` from the data of its state. Raises the error that ended it."""
-    return _finished(result, Retraining)
-
-
-def _finished(result: Any, kind: type[T]) -> T:
-    if isinstance(result, BaseException):
-        raise result
-    if not isinstance(result, kind):
-        raise EpigramError(f"the flow ended without a {kind.__name__.lower()}")
-    return result
