@@ -26,16 +26,16 @@ def send_heartbeats() -> Iterator[None]:
         yield
         return
     stop = threading.Event()
+
+    def send() -> None:
+        run = {"prefect.resource.id": f"prefect.flow-run.{runtime.flow_run.id}"}
+        while not stop.is_set():
+            emit_event(HEARTBEAT_EVENT, resource=run | {"prefect.resource.name": str(runtime.flow_run.name)})
+            stop.wait(INTERVAL)
+
     # A new thread does not inherit the context of its parent (settings and flow run).
-    threading.Thread(target=contextvars.copy_context().run, args=(_send_until, stop), daemon=True).start()
+    threading.Thread(target=contextvars.copy_context().run, args=(send,), daemon=True).start()
     try:
         yield
     finally:
         stop.set()
-
-
-def _send_until(stop: threading.Event) -> None:
-    run = {"prefect.resource.id": f"prefect.flow-run.{runtime.flow_run.id}"}
-    while not stop.is_set():
-        emit_event(HEARTBEAT_EVENT, resource=run | {"prefect.resource.name": str(runtime.flow_run.name)})
-        stop.wait(INTERVAL)

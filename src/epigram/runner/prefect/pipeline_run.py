@@ -72,7 +72,7 @@ class PipelineRun:
         self._submitted = self.graph.in_turn(in_turn) if in_turn else self.graph
         self._table = StatusTable(self.graph.stages, Console(stderr=True))
         self._systems = {} if up_to_date else read_systems(params)
-        self._runner = Runner(workspace.path, self._table, self._slots(), self._note_end)
+        self._runner = Runner(workspace.path, self._table, self._slots(), self._set_needs_after)
         self._set_needs()  # by the data of an earlier run
         self._limit = None
         if request.systems_until is not None:
@@ -89,7 +89,7 @@ class PipelineRun:
         pool = GpuPool(names, sharing=stages_per_gpu())
         return Slots(total, schedule=Schedule(self._submitted, seconds), gpus=pool)
 
-    def _note_end(self, stage: str) -> None:
+    def _set_needs_after(self, stage: str) -> None:
         """When the data have been validated, set what the other stages need."""
         if self._validated in self.graph.stages[stage].outs:
             self._set_needs()

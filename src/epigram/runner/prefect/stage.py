@@ -73,7 +73,9 @@ class Runner:
         """
         with self.slots.acquire(name) as environment:
             outcome = self._run(name, log, report, environment)
-            if not outcome.code and self._remove_damaged(name):
+            with self._repair_lock:  # DVC's objects are not thread-safe, and DVC does not verify the files of its cache
+                damaged = not outcome.code and repair.remove_damaged_outputs(self.root, [name])
+            if damaged:
                 log.warning("DVC's cache had a damaged file of %s; running the stage again", name)
                 outcome = self._run(name, log, report, environment)
             if not outcome.code:
@@ -86,12 +88,8 @@ class Runner:
             _forward_output(lines, log, lambda line: self.table.set_line(name, line), report)
 
         outcome = self._processes.run("--single-item", name, forward=forward, environment=environment)
-        return outcome or _cancelled(name)
-
-    def _remove_damaged(self, name: str) -> bool:
-        """Delete damaged cache files of the stage, since DVC does not verify them; return whether any were found."""
-        with self._repair_lock:  # DVC's objects are not thread-safe
-            return bool(repair.remove_damaged_outputs(self.root, [name]))
+        stopped = Outcome(stage=name, code=TryAgainError.code, summary="the run was stopped", state="Cancelled")
+        return outcome or stopped
 
     def stop(self) -> None:
         """Terminate all running stages with all that they started, and start no new ones."""
@@ -119,10 +117,6 @@ class Runner:
                 self.outcomes[name] = Outcome.failed(name, EpigramError.code, message)
 
 
-def _cancelled(name: str) -> Outcome:
-    return Outcome(stage=name, code=TryAgainError.code, summary="the run was stopped", state="Cancelled")
-
-
 def stage_attempt(
     runner: StageRunner, name: str, *, current: bool, delays: Sequence[float] = RETRY_DELAYS
 ) -> Callable[[], State[Any]]:
@@ -135,7 +129,12 @@ def stage_attempt(
 
     def stage() -> State[Any]:
         nonlocal attempts
-        outcome = Outcome(stage=name, state="Cached") if current else _run_with_progress(runner, name)
+        outcome = Outcome(stage=name, state="Cached")
+        if not current:
+            artifact = ProgressArtifact(name)
+            outcome = runner.run(name, get_run_logger(), artifact.show)
+            if not outcome.code:
+                artifact.finish()
         if outcome.code in RETRIED_CODES and outcome.state == "Failed" and attempts < len(delays):
             line = f"exit code {outcome.code}; attempt {attempts + 2} of {len(delays) + 1} in {delays[attempts]:g} s"
             runner.report_retry(name, line)
@@ -145,14 +144,6 @@ def stage_attempt(
         return prefect_state(outcome)
 
     return stage
-
-
-def _run_with_progress(runner: StageRunner, name: str) -> Outcome:
-    artifact = ProgressArtifact(name)
-    outcome = runner.run(name, get_run_logger(), artifact.show)
-    if not outcome.code:
-        artifact.finish()
-    return outcome
 
 
 def is_retryable(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:

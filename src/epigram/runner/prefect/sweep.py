@@ -70,22 +70,25 @@ def make_trials(base: Request, grid: Mapping[str, Sequence[Any]], name: str) -> 
     combinations = list(product(*grid.values()))
     if len(combinations) > MAX_RUNS:
         raise ParameterError(f"--over requests {len(combinations):,} runs; at most {MAX_RUNS:,} are allowed")
-    digits = len(str(len(combinations)))
-    return [
-        _make_trial(base, dict(zip(grid, combination, strict=True)), f"{name}-{number:0{digits}}")
-        for number, combination in enumerate(combinations, start=1)
-    ]
-
-
-def _make_trial(base: Request, values: dict[str, Any], name: str) -> Trial:
-    changes = {**base.changes, **{key: value for key, value in values.items() if key != "dataset"}}
-    dataset = str(values["dataset"]) if "dataset" in values else base.dataset
-    return Trial(replace(base, dataset=dataset, changes=changes, name=name), values)
+    digits, trials = len(str(len(combinations))), []
+    for number, combination in enumerate(combinations, start=1):
+        values = dict(zip(grid, combination, strict=True))
+        changes = {**base.changes, **{key: value for key, value in values.items() if key != "dataset"}}
+        dataset = str(values["dataset"]) if "dataset" in values else base.dataset
+        request = replace(base, dataset=dataset, changes=changes, name=f"{name}-{number:0{digits}}")
+        trials.append(Trial(request, values))
+    return trials
 
 
 def run_trial(trial: Trial) -> State[Any]:
     """Run the pipeline in a child process, one stage at a time; the state's data is the Result."""
-    result = _read_result(trial, *_execute(trial.request))
+    with TemporaryDirectory(prefix="epigram-") as folder:
+        file = Path(folder, "outcome.json")
+        code, outcome = _run_command(trial.request, file), read_outcome(file)
+    if code is None:
+        result = _read_result(trial, TryAgainError.code, "the sweep was stopped")
+    else:
+        result = _read_result(trial, code, outcome.summary if outcome else "")
     if result.code:
         return Failed(message=result.message, data=result)
     return Completed(message=f"{result.system}: {100 * (result.dev or 0.0):.1f} on dev", data=result)
@@ -99,17 +102,6 @@ def stop_on_exit() -> Iterator[None]:
         yield
     finally:
         CHILD_RUNS.stop()
-
-
-def _execute(request: Request) -> tuple[int, str]:
-    """Run the request; return its exit code and the summary of its failure."""
-    with TemporaryDirectory(prefix="epigram-") as folder:
-        file = Path(folder, "outcome.json")
-        code = _run_command(request, file)
-        outcome = read_outcome(file)
-    if code is None:
-        return TryAgainError.code, "the sweep was stopped"
-    return code, outcome.summary if outcome else ""
 
 
 def _run_command(request: Request, outcome_file: Path) -> int | None:

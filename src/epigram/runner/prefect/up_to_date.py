@@ -8,12 +8,11 @@ from rich.console import Console
 
 from epigram.core.signals import raise_on_signals
 from epigram.runner.dvc import graph
-from epigram.runner.dvc.graph import Graph
 from epigram.runner.prefect.status_table import StatusTable
 from epigram.runner.runs import publish, reservations
 from epigram.runner.runs.publish import Run, StageResult
 from epigram.runner.workspace.request import Request
-from epigram.runner.workspace.workspace import LOCK_FILE, Workspace, open_workspace, workspace_folder
+from epigram.runner.workspace.workspace import LOCK_FILE, open_workspace, workspace_folder
 
 
 def finish_if_up_to_date(request: Request) -> Run | None:
@@ -30,25 +29,17 @@ def finish_if_up_to_date(request: Request) -> Run | None:
             return None
         name = reservations.reserve(request.root, request.name, workspace.dataset)
         with reservations.release_on_exit(request.root, name):
-            _show(stages)
-            run = _run(name, stages, workspace, started_at)
+            table = StatusTable(stages.stages, Console(stderr=True))
+            with table.live():
+                for stage in stages.stages:
+                    table.stop(stage, "Cached")
+            run = Run(
+                name=name,
+                dataset=workspace.dataset,
+                revision=workspace.revision,
+                wall_seconds=time.monotonic() - started_at,
+                stages=dict.fromkeys(stages.stages, StageResult(state="Cached", seconds=0.0)),
+                comparison=publish.comparison(stages, workspace),
+            )
             publish.write_run(run, stages, workspace, request.plan)
     return run
-
-
-def _show(stages: Graph) -> None:
-    table = StatusTable(stages.stages, Console(stderr=True))
-    with table.live():
-        for name in stages.stages:
-            table.stop(name, "Cached")
-
-
-def _run(name: str, stages: Graph, workspace: Workspace, started_at: float) -> Run:
-    return Run(
-        name=name,
-        dataset=workspace.dataset,
-        revision=workspace.revision,
-        wall_seconds=time.monotonic() - started_at,
-        stages=dict.fromkeys(stages.stages, StageResult(state="Cached", seconds=0.0)),
-        comparison=publish.comparison(stages, workspace),
-    )
