@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,19 @@ def test_the_newest_is_in_use_and_git_holds_all_of_them(reign: Toy) -> None:
     assert weights(reign) == "weights 3"
     assert reign.shell("git", "tag", "--list").split() == ["champion@v1.0.0", "champion@v2.0.0", "champion@v3.0.0"]
     assert "better: 3" in reign.shell("git", "log", "-1", "--format=%B", "champion")
+
+
+def test_gto_shows_every_champion_and_the_newest_as_the_latest_version(reign: Toy) -> None:
+    """The tags have the form of GTO's registry, which `dvc artifacts` reads, too."""
+    shown = json.loads(reign.shell(str(Path(sys.executable).with_name("gto")), "show", "champion", "--json"))
+    assert [each["version"] for each in shown] == ["v3.0.0", "v2.0.0", "v1.0.0"]
+    assert {each["artifact"] for each in shown} == {"champion"}
+    commits = [reign.shell("git", "rev-parse", f"{champion.tag(number)}^{{commit}}").strip() for number in (3, 2, 1)]
+    assert [each["commit_hexsha"] for each in shown] == commits
+    assert (
+        reign.shell(str(Path(sys.executable).with_name("gto")), "show", "champion@latest", "--version").strip()
+        == "v3.0.0"
+    )
 
 
 def test_a_commit_holds_the_tree_that_made_the_model_and_nothing_else_of_the_users(toy: Toy) -> None:

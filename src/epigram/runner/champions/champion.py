@@ -86,7 +86,7 @@ class Champion:
 
 
 def tag(number: int) -> str:
-    """Return the git tag of a champion, in the version format that `dvc artifacts` reads."""
+    """Return the git tag of a champion, in the form of GTO's registry, which `dvc artifacts` reads."""
     return f"refs/tags/champion@v{number}.0.0"
 
 
