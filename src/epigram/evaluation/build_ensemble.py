@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epigram.evaluation.arrays import Floats
-from epigram.evaluation.decisions import nested_thresholds
 from epigram.evaluation.ensemble import parts_of
 from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord, Member
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.label_probabilities import LabelProbabilities, join
+from epigram.evaluation.label_probabilities import join
 from epigram.evaluation.member_outputs import MemberOutputs, labels_words
 from epigram.evaluation.results import Evaluation
 from epigram.evaluation.scored_system import check_same_rows, truth_of
@@ -36,9 +34,9 @@ def build(
 
     For each seed, the members are the models of this seed. Their weights are chosen on the dev rows whose text is not
     in train: on the others, a model that has memorized train is right. The dev scores are cross-fitted, with the groups
-    of dev in one part each. Systems that do not learn, such as the random baseline, are no candidates, and where the
-    labels of words rank the systems, neither are systems that label no words. Raises DataError if the systems' rows
-    differ.
+    of dev in one part each; if dev has folds, these are the parts. Systems that do not learn, such as the random
+    baseline, are no candidates, and where the labels of words rank the systems, neither are systems that label no
+    words. Raises DataError if the systems' rows differ.
     """
     words_only = any(each.metrics.score == "token_f1" for each in systems)
     candidates = _candidates(systems, words_only=words_only)
@@ -48,7 +46,7 @@ def build(
     dev, test = splits
     first = candidates[0].metrics
     usable = ~dev.in_train if not dev.in_train.all() else np.ones(len(dev.rows), np.bool_)
-    part = parts_of(dev.labels, settings.parts, dev.groups)
+    part = parts_of(dev.labels, settings.parts, dev.groups) if dev.folds is None else dev.folds
     seeds = [SeedEnsemble(candidates, number, usable, part, settings) for number in range(len(first.seeds))]
     if all(np.count_nonzero(seed.blend.weights) == 1 for seed in seeds):
         return Combined(EnsembleRecord(reason="one system alone has the lowest log loss on the development set"))
@@ -60,7 +58,7 @@ def build(
         dev=dev,
         test=test,
         dev_output=_output([seed.dev for seed in seeds], words=words),
-        test_output=_output([seed.test for seed in seeds], words=words, thresholds=_thresholds(test, seeds)),
+        test_output=_output([seed.test for seed in seeds], words=words),
         costs=[seed.cost for seed in seeds],
         settings=evaluate,
         temperatures=[seed.blend.temperature for seed in seeds],
@@ -96,18 +94,10 @@ def _label_words(candidates: Sequence[Evaluation], seeds: Sequence[SeedEnsemble]
     return any(seed.blend.weights[labelling].any() for seed in seeds)
 
 
-def _thresholds(test: Split, seeds: Sequence[SeedEnsemble]) -> Floats | None:
-    """Return the thresholds (K, N, C) of the rows of test, if it has folds and a text may have several labels."""
-    known = join([seed.dev.texts for seed in seeds], axis=0)
-    if test.folds is None or isinstance(known, LabelProbabilities):
-        return None
-    return nested_thresholds(test.labels, known, "threshold", test.folds)
-
-
-def _output(seeds: Sequence[MemberOutputs], *, words: bool, thresholds: Floats | None = None) -> SystemOutput:
+def _output(seeds: Sequence[MemberOutputs], *, words: bool) -> SystemOutput:
     """Return what the ensembles of the seeds predict for texts and, if `words`, for words."""
     labelled = [each.words.values[:, 0] for each in seeds if words and each.words is not None]
-    return SystemOutput.of(join([each.texts for each in seeds], axis=0), labelled, thresholds)
+    return SystemOutput.of(join([each.texts for each in seeds], axis=0), labelled)
 
 
 def _record(candidates: Sequence[Evaluation], seeds: Sequence[SeedEnsemble]) -> EnsembleRecord:

@@ -38,11 +38,11 @@ def expected_calibration_error(bins: list[Bin]) -> float:
     return sum(bin.count * abs(bin.accuracy - bin.confidence) for bin in bins) / total
 
 
-def calibrate(predictions: SplitPredictions, temperature: float, bins: int, *, nested: bool = False) -> Calibration:
+def calibrate(predictions: SplitPredictions, temperature: float, bins: int, *, one: bool = True) -> Calibration:
     """Return the calibration of one seed (K = 1) on the test set.
 
     `temperature` is the one that the model divides its logits by; `ece_uncalibrated` is the error without it. It is
-    None for a `nested` cross-validation, where each fold has another temperature.
+    None unless `one` temperature calibrates all rows: in a cross-validation, each fold has another.
     """
 
     def error(known: SplitPredictions) -> float:
@@ -52,5 +52,5 @@ def calibrate(predictions: SplitPredictions, temperature: float, bins: int, *, n
         ece=error(predictions),
         brier=predictions.brier(),
         temperature=temperature,
-        ece_uncalibrated=None if nested else error(predictions.at_temperature(1.0 / temperature)),
+        ece_uncalibrated=error(predictions.at_temperature(1.0 / temperature)) if one else None,
     )

@@ -21,7 +21,7 @@ class Calibration:
     """Calibration on the test set.
 
     `temperature` is the model's own, fitted on the development set; the other values are those of the calibrated
-    probabilities, and `ece_uncalibrated` is the error without the temperature; None for a nested cross-validation.
+    probabilities, and `ece_uncalibrated` is the error without the temperature; None for a cross-validation.
     """
 
     ece: float

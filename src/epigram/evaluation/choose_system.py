@@ -13,11 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
-import numpy as np
-
-from epigram.evaluation.arrays import Bools
-from epigram.evaluation.intervals import score_interval
-from epigram.evaluation.results import Interval, Metrics
+from epigram.evaluation.results import Metrics
 from epigram.evaluation.scored_system import ScoredSystem
 from epigram.evaluation.scoring import RowScores
 from epigram.evaluation.settings import Preference
@@ -25,7 +21,6 @@ from epigram.evaluation.significance import Verdict, verdicts
 
 MUCH_CHEAPER = 0.5  # share of the best system's FLOPs at which a tied system is chosen instead
 NEGLIGIBLE = 1e6  # FLOPs per text, far below a millisecond: a best system that needs less is chosen itself
-RESAMPLES = 1_000
 
 
 @dataclass(frozen=True)
@@ -44,43 +39,16 @@ class Decision:
     place: int
 
 
-def decide(systems: Sequence[ScoredSystem], alpha: float, prefer: Preference, rows: Bools | None = None) -> Decision:
-    """Rank the systems on dev, or on the `rows` (N,) of dev, test each against the best, and choose one."""
-    dev = {each.metrics.system: each.dev if rows is None else each.dev.rows(rows) for each in systems}
-
-    def key(system: ScoredSystem) -> tuple[float, int, str]:
-        return rank(system.metrics, float(dev[system.metrics.system].scores().mean()))
-
-    ranked = sorted(systems, key=key)
-    on_dev = against(ranked, 0, [dev[each.metrics.system] for each in ranked], alpha)
+def decide(systems: Sequence[ScoredSystem], alpha: float, prefer: Preference) -> Decision:
+    """Rank the systems on dev, test each against the best, and choose one."""
+    ranked = sorted(systems, key=lambda each: rank(each.metrics, float(each.dev.scores().mean())))
+    on_dev = against(ranked, 0, [each.dev for each in ranked], alpha)
     tied = [n for n, each in enumerate(ranked) if n and on_dev[each.metrics.system].outcome == "tie"]
     # The random baseline, the only system without parameters, is tied with all others on a few rows.
     possible = [n for n in tied if _price(ranked[n].metrics)[1]]
     cheapest = min(possible, key=lambda n: _price(ranked[n].metrics), default=None)
-    place = _likeliest(ranked, [0, *possible], rows) if prefer == "best" else _cheaper(ranked, cheapest)
+    place = _likeliest(ranked, [0, *possible]) if prefer == "best" else _cheaper(ranked, cheapest)
     return Decision(ranked, on_dev, tied, possible, cheapest, place)
-
-
-def nested_score(
-    systems: Sequence[ScoredSystem], alpha: float, prefer: Preference, confidence: float
-) -> Interval | None:
-    """Return the score of the choice itself: each fold is predicted by the system that the other folds choose.
-
-    The other folds choose by the systems' out-of-fold predictions. Settings, temperatures and thresholds of these are
-    chosen on all folds, so the labels of a fold have a small part in the choice for it. The predictions that are scored
-    have those of the other folds. There is no score if the systems have a test split.
-    """
-    folds = systems[0].folds
-    if folds is None:
-        return None
-    some = systems[0].test
-    gained, possible = np.empty(some.gained.shape), np.empty(some.possible.shape)
-    for fold in np.unique(folds):
-        rows = folds == fold
-        decision = decide(systems, alpha, prefer, ~rows)
-        found = decision.ranked[decision.place].test
-        gained[:, rows], possible[:, rows] = found.gained[:, rows], found.possible[:, rows]
-    return score_interval(RowScores(gained, possible), resamples=RESAMPLES, confidence=confidence)
 
 
 def rank(metrics: Metrics, score: float) -> tuple[float, int, str]:
@@ -89,9 +57,9 @@ def rank(metrics: Metrics, score: float) -> tuple[float, int, str]:
     return (-rounded, median_low(seed.cost.parameters for seed in metrics.seeds), metrics.system)
 
 
-def _likeliest(ranked: Sequence[ScoredSystem], places: Sequence[int], rows: Bools | None) -> int:
+def _likeliest(ranked: Sequence[ScoredSystem], places: Sequence[int]) -> int:
     """Return that of `places` whose system has the lowest loss; the best system, at 0, if that has none."""
-    losses = {n: ranked[n].dev_loss(rows) for n in places}
+    losses = {n: ranked[n].dev_loss for n in places}
     known = {n: loss for n, loss in losses.items() if loss is not None}
     return min(known, key=lambda n: known[n]) if 0 in known else 0
 

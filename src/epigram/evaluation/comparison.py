@@ -7,10 +7,11 @@ The outcomes are relative to the best system, so that the test behind them does 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from statistics import median_low, stdev
 from typing import Any
 
-from epigram.evaluation.choose_system import against, decide, nested_score
+from epigram.evaluation.choose_system import against, decide
 from epigram.evaluation.formats import join_names
 from epigram.evaluation.optimism import expected_optimism
 from epigram.evaluation.results import Evaluation, Metrics, ScoreName
@@ -32,8 +33,9 @@ def compare(
 ) -> Summary:
     """Rank the systems, test each against the best and choose. Raises DataError if their evaluated rows differ.
 
-    The `unranked` are students of data whose train has folds: their development scores, and those of a nested
-    cross-validation, are of models that learned without the teacher. They are compared on a test split only.
+    Without a test split, the score and the interval of the chosen system are out of fold, less the expected optimism.
+    The `unranked` are students of data whose train has folds: their out-of-fold scores are of models that learned
+    without the teacher. They are compared on a test split only.
     Of each evaluation, only the metrics and the rows' scores are kept, so that an iterator that reads one after another
     has the predictions of one system in memory at a time.
     """
@@ -44,8 +46,8 @@ def compare(
     ranked, place, on_dev = decision.ranked, decision.place, decision.on_dev
     best = ranked[0].metrics
     listed = [*ranked, *(each for each in systems if each.metrics.system in unranked)]
-    nested = nested_score(candidates, alpha, prefer, best.confidence)
-    tested = listed if nested is None else ranked
+    out_of_fold = not corpus.rows["test"]
+    tested = ranked if out_of_fold else listed
     on_test = against(tested, place, [each.test for each in tested], alpha)
     rows = [
         _row(
@@ -53,12 +55,14 @@ def compare(
             "unranked" if n >= len(ranked) else _outcome(n, place, decision.tied),
             on_dev.get(each.metrics.system),
             on_test.get(each.metrics.system),
-            each.dev_loss(),
+            each.dev_loss,
         )
         for n, each in enumerate(listed)
     ]
     chosen_seed = max(ranked[place].metrics.seeds, key=lambda seed: seed.dev_score).seed
     optimism = expected_optimism([each.dev for each in ranked])
+    if out_of_fold:
+        rows[place] = _less(rows[place], optimism)
     return Summary(
         dataset=corpus.name,
         language=corpus.language,
@@ -71,16 +75,21 @@ def compare(
             *corpus.notes,
             *_seed_notes(rows),
             *_word_notes(best.score, rows),
-            *_unranked_notes(rows[len(ranked) :], nested=nested is not None),
+            *_unranked_notes(rows[len(ranked) :], out_of_fold=out_of_fold),
         ],
         chosen_system=rows[place].system,
         chosen_seed=chosen_seed,
         cheapest_tied=None if decision.cheapest is None else rows[decision.cheapest].system,
         optimism=optimism,
-        nested=nested,
-        verdict=describe(rows[: len(ranked)], decision, chosen_seed, best, prefer, optimism, nested),
+        verdict=describe(rows[: len(ranked)], decision, chosen_seed, best, prefer, optimism, out_of_fold=out_of_fold),
         rows=rows,
     )
+
+
+def _less(row: Row, optimism: float) -> Row:
+    """Return the row with test score and interval less the optimism."""
+    lower = {name: max(0.0, getattr(row, name) - optimism) for name in ("test_score", "test_low", "test_high")}
+    return replace(row, **lower)
 
 
 def _outcome(n: int, chosen: int, tied: Sequence[int]) -> Outcome:
@@ -167,10 +176,10 @@ def _word_notes(score: ScoreName, rows: Sequence[Row]) -> list[str]:
     return [f"{join_names(unlabelled)} {verb} no tokens, which counts as a score of 0."]
 
 
-def _unranked_notes(rows: Sequence[Row], *, nested: bool) -> list[str]:
+def _unranked_notes(rows: Sequence[Row], *, out_of_fold: bool) -> list[str]:
     if not rows:
         return []
-    scores = "dev and test scores of a student are those" if nested else "dev score of a student is that"
+    scores = "dev and test scores of a student are those" if out_of_fold else "dev score of a student is that"
     return [
         f"Not ranked: {join_names([row.system for row in rows])}. Without a dev split, the {scores} of models that "
         "learned labels alone, without the teacher."

@@ -25,25 +25,23 @@ def seed_thresholds(task: Task, dev_labels: Ints, dev_probabilities: Probabiliti
     return np.stack([tuned_thresholds(dev_labels.astype(bool), seed) for seed in dev_probabilities])
 
 
-def nested_thresholds(labels: Ints, probabilities: Floats, decision: Decision, folds: Ints) -> Floats:
-    """Return the thresholds of each row, (K, N, C), tuned on the rows of the other folds.
+def predict_labels(
+    task: Task,
+    labels: Ints,
+    probabilities: Probabilities,
+    thresholds: Floats,
+    decision: Decision = "threshold",
+    folds: Ints | None = None,
+) -> SplitPredictions:
+    """Predict the most likely label, or each label above its threshold (K, C).
 
-    `labels` (N, C) and `probabilities` (K, N, C) are those of the cross-validation; `folds` (N,) is the fold of a row.
-    """
-    found = np.empty(probabilities.shape)
-    for fold in np.unique(folds):
-        rows = folds != fold
-        tuned = seed_thresholds("multi", labels[rows], probabilities[:, rows], decision)
-        found[:, ~rows] = tuned[:, None]
-    return found
-
-
-def predict_labels(task: Task, labels: Ints, probabilities: Probabilities, thresholds: Floats) -> SplitPredictions:
-    """Predict the most likely label, or each label above its threshold, (K, C) or (K, N, C).
-
-    `labels` are (N,), or (N, C) of 0 and 1.
+    `labels` are (N,), or (N, C) of 0 and 1. If the rows have `folds` (N,), each row has the thresholds that are tuned
+    on the rows of the other folds.
     """
     if isinstance(probabilities, LabelProbabilities) or task == "single":
         return SingleLabelPredictions(LabelProbabilities.of(probabilities), labels)
-    of_rows = thresholds if thresholds.ndim == 3 else thresholds[:, None]
+    of_rows = np.broadcast_to(thresholds[:, None], probabilities.shape).copy()
+    for fold in [] if folds is None else np.unique(folds):
+        others = folds != fold
+        of_rows[:, ~others] = seed_thresholds(task, labels[others], probabilities[:, others], decision)[:, None]
     return MultiLabelPredictions(probabilities, probabilities > of_rows, labels.astype(bool))

@@ -90,20 +90,17 @@ def select(likelihoods: Likelihoods, rounds: int) -> Floats:
     return np.asarray(kept / kept.sum())
 
 
-def cross_fit(
-    members: MemberOutputs, gold: Gold, part: Ints, usable: Bools, rounds: int, blended: MemberOutputs | None = None
-) -> MemberOutputs:
+def cross_fit(members: MemberOutputs, gold: Gold, part: Ints, usable: Bools, rounds: int) -> MemberOutputs:
     """Return the outputs, as those of one member, for each row by the blend of the usable rows (N,) of the other parts.
 
-    `part` is (N,). A part whose others have no usable row gets equal weights. `blended` are the outputs that are
-    combined, if these are other ones.
+    `part` is (N,). A part whose others have no usable row gets equal weights.
     """
     fitted, places = [], []
     for number in np.unique(part):
         held_out = part == number
         rows = ~held_out & usable
         blend = fit_blend(members.rows(rows), gold.rows(rows), rounds)
-        fitted.append(blend.combine((members if blended is None else blended).rows(held_out)))
+        fitted.append(blend.combine(members.rows(held_out)))
         places.append(np.flatnonzero(held_out))
     return join_rows(fitted).rows(np.argsort(np.concatenate(places)))
 

@@ -49,32 +49,31 @@ def evaluate_system(
     alone: Sequence[list[ClassifierAccuracy]] | None = None,
     temperatures: Sequence[float] | None = None,
     decision: Decision = "threshold",
+    thresholds: Floats | None = None,
 ) -> Evaluation:
     """Return all metrics of one system from its predictions.
 
     `seeds`, `costs`, `alone` and `temperatures` have one entry per seed; a temperature is the one that the model
-    divides its logits by, by default 1. `decision` is what selects the labels of a text that may have several. The
-    thresholds are tuned on dev, and test is scored with them unless its output has others.
+    divides its logits by, by default 1. `decision` is what selects the labels of a text that may have several.
+    `thresholds` (K, C) are those of the models, by default tuned on dev.
 
     Raises ParameterError if a seed predicts NaN or infinite values, ValueError if shapes do not match.
     """
     for split, output in ((dev, dev_output), (test, test_output)):
         _check_probabilities(name, seeds, output.probabilities, (len(seeds), len(split.rows), len(target.labels)))
-    thresholds = seed_thresholds(target.task, dev.labels, dev_output.probabilities, decision)
-    scored = thresholds if test_output.thresholds is None else test_output.thresholds
-    on_dev, on_test = score_split(target, dev, dev_output, thresholds), score_split(target, test, test_output, scored)
+    if thresholds is None:
+        thresholds = seed_thresholds(target.task, dev.labels, dev_output.probabilities, decision)
+    on_dev = score_split(target, dev, dev_output, thresholds, decision)
+    on_test = score_split(target, test, test_output, thresholds, decision)
     calibration = _calibrations(on_test, temperatures or [1.0] * len(seeds), settings.bins)
-    of_models = thresholds if scored.ndim == 3 else scored  # (K, C)
-    per_seed = _per_seed(seeds, costs, alone or [[] for _ in seeds], of_models, on_dev, on_test, calibration)
+    per_seed = _per_seed(seeds, costs, alone or [[] for _ in seeds], thresholds, on_dev, on_test, calibration)
     fields = {
         **_prediction_fields("dev", on_dev, dev_output),
         **_prediction_fields("test", on_test, test_output),
     }
     return Evaluation(
         metrics=_metrics(name, target, on_dev, on_test, per_seed, settings, decision),
-        predictions=Predictions(
-            **fields, test_in_train=test.in_train, test_folds=test.folds, test_thresholds=test_output.thresholds
-        ),
+        predictions=Predictions(**fields, test_in_train=test.in_train),
     )
 
 
@@ -96,7 +95,7 @@ def _check_probabilities(
 def _prediction_fields(split: SplitName, scored: ScoredSplit, output: SystemOutput) -> dict[str, Any]:
     """Return the fields of `Predictions` for one split."""
     truth = scored.truth
-    known: dict[str, Any] = {"labels": truth.labels, "rows": truth.rows}
+    known: dict[str, Any] = {"labels": truth.labels, "rows": truth.rows, "folds": truth.folds}
     if truth.words is not None:
         gold = truth.words.labels
         words = {"labels": gold.values, "offsets": gold.offsets, "predictions": output.words}
@@ -132,8 +131,8 @@ def _per_seed(
 
 
 def _calibrations(test: ScoredSplit, temperatures: Sequence[float], bins: int) -> list[Calibration]:
-    nested = test.truth.folds is not None
-    return [calibrate(test.texts.seed(n), each, bins, nested=nested) for n, each in enumerate(temperatures)]
+    one = test.truth.folds is None
+    return [calibrate(test.texts.seed(n), each, bins, one=one) for n, each in enumerate(temperatures)]
 
 
 def _metrics(

@@ -157,9 +157,9 @@ class ClassifierAccuracy:
 class SeedMetrics:
     """Metrics of one seed of a system; `dev_score` and `test_score` are values of the score that ranks the systems.
 
-    `thresholds` (multi-label), one per label, are tuned on the development set, or 0.5 if a decoder decides; those of a
-    student of data whose train has folds are its own. The token scores are None if the system labels no words. `alone`
-    has one entry for each classifier that the head names.
+    `thresholds` (multi-label), one per label, are those of the model, tuned on held-out texts, or 0.5 if a decoder
+    decides. The token scores are None if the system labels no words. `alone` has one entry for each classifier that the
+    head names.
     """
 
     seed: int
@@ -240,9 +240,9 @@ class Predictions:
     dev_rest: Floats | None = None  # (K, N_dev)
     test_top_labels: Ints | None = None
     test_rest: Floats | None = None
-    test_folds: Ints | None = None  # (N_test,) if a nested cross-validation replaces test
-    # (K, N_test, C) that it tuned, if a text may have several labels, or (K, C) of students of data with folds
-    test_thresholds: Floats | None = None
+    # fold of each row of train, (N,), if a cross-validation replaces dev, or dev and test
+    dev_folds: Ints | None = None
+    test_folds: Ints | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

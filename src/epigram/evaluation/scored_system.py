@@ -10,16 +10,16 @@ import numpy as np
 
 from epigram.core.errors import DataError
 from epigram.core.ragged import Ragged
-from epigram.evaluation.arrays import Bools, Floats, Ints
+from epigram.evaluation.arrays import Ints
 from epigram.evaluation.averaged_words import SMALLEST
-from epigram.evaluation.decisions import predict_labels, seed_thresholds
+from epigram.evaluation.decisions import predict_labels
 from epigram.evaluation.likelihoods import of_texts
 from epigram.evaluation.results import Evaluation, Metrics, Predictions
 from epigram.evaluation.scoring import RowScores
 from epigram.evaluation.stored_probabilities import SplitName, probabilities_of
 from epigram.evaluation.tokens import LabelledWords
 
-TRUTH = ("dev_rows", "test_rows", "dev_labels", "test_labels", "dev_word_labels", "test_word_labels", "test_folds")
+TRUTH = ("dev_rows", "test_rows", "dev_labels", "test_labels", "dev_word_labels", "test_word_labels", "dev_folds")
 STEP = 10_000  # rows that are hashed at once
 
 
@@ -27,31 +27,22 @@ STEP = 10_000  # rows that are hashed at once
 class ScoredSystem:
     """Metrics of a system, and what each row of dev and test adds to the score that ranks the systems.
 
-    `truth` has a digest of each array that is the same for all systems. `folds` (N,) are those of a nested
-    cross-validation, if it replaces test. `dev_losses` (N,) are the negative log-likelihoods of the gold labels, means
-    over the seeds; None where labels of words are scored, or where a decoder selects the labels, whose numbers are no
-    probabilities.
+    `truth` has a digest of each array that is the same for all systems. `dev_loss` is the mean negative log-likelihood
+    of the gold labels; None where labels of words are scored, or where a decoder selects the labels, whose numbers are
+    no probabilities.
     """
 
     metrics: Metrics
     dev: RowScores
     test: RowScores
     truth: Mapping[str, str]
-    folds: Ints | None = None
-    dev_losses: Floats | None = None
-
-    def dev_loss(self, rows: Bools | None = None) -> float | None:
-        """Return the mean of the `dev_losses`, or of those of the `rows` (N,)."""
-        if self.dev_losses is None:
-            return None
-        return float((self.dev_losses if rows is None else self.dev_losses[rows]).mean())
+    dev_loss: float | None = None
 
 
 def scored_system(evaluation: Evaluation) -> ScoredSystem:
     """Return the scored system of an evaluation."""
     dev, test = (_row_scores(evaluation, "dev"), _row_scores(evaluation, "test"))
-    known = evaluation.predictions
-    return ScoredSystem(evaluation.metrics, dev, test, truth_of(known), known.test_folds, _dev_losses(evaluation))
+    return ScoredSystem(evaluation.metrics, dev, test, truth_of(evaluation.predictions), _dev_loss(evaluation))
 
 
 def truth_of(predictions: Predictions) -> dict[str, str]:
@@ -80,24 +71,21 @@ def check_same_rows(systems: Sequence[tuple[str, Mapping[str, str]]]) -> None:
                 )
 
 
-def _dev_losses(evaluation: Evaluation) -> Floats | None:
+def _dev_loss(evaluation: Evaluation) -> float | None:
     labels = evaluation.predictions.dev_labels
     if evaluation.metrics.score == "token_f1" or evaluation.metrics.decision == "decoder" or not len(labels):
         return None
     likelihoods = of_texts(probabilities_of(evaluation, "dev"), labels).values  # of each label, if there are several
-    losses = -np.log(np.maximum(likelihoods, SMALLEST)).mean(0)
-    return np.asarray(losses.reshape(len(labels), -1).mean(1))
+    losses = -np.log(np.maximum(likelihoods, SMALLEST)).mean(0)  # over the seeds
+    return float(losses.reshape(len(labels), -1).mean(1).mean())
 
 
 def _row_scores(evaluation: Evaluation, split: SplitName) -> RowScores:
     """Return what each row adds to the score that ranks the systems."""
     predictions, metrics = evaluation.predictions, evaluation.metrics
-    fields = ("labels", "word_labels", "word_predictions", "word_offsets")
-    labels, gold, predicted, offsets = (getattr(predictions, f"{split}_{name}") for name in fields)
+    fields = ("labels", "word_labels", "word_predictions", "word_offsets", "folds")
+    labels, gold, predicted, offsets, folds = (getattr(predictions, f"{split}_{name}") for name in fields)
     if metrics.score == "token_f1":
         return LabelledWords.of(Ragged(gold, offsets), predicted, seeds=len(metrics.seeds)).words.row_scores()
-    known = metrics.task, predictions.dev_labels, probabilities_of(evaluation, "dev"), metrics.decision
-    thresholds = predictions.test_thresholds if split == "test" else None
-    if thresholds is None:
-        thresholds = seed_thresholds(*known)
-    return predict_labels(metrics.task, labels, probabilities_of(evaluation, split), thresholds).row_scores()
+    known, thresholds = probabilities_of(evaluation, split), np.array([seed.thresholds for seed in metrics.seeds])
+    return predict_labels(metrics.task, labels, known, thresholds, metrics.decision, folds).row_scores()

@@ -30,8 +30,9 @@ class SeedEnsemble:
         self.members = members.calibrated(self.word_temperatures)
         self.blend: Blend = fit_blend(self.members.rows(usable), gold, settings.rounds)
         self.dev = self._cross_fitted(self.members)
-        test = outputs_of(candidates, "test", number).calibrated(self.word_temperatures)
-        self.test = self._blended(test, candidates[0].predictions.test_folds)
+        self.test = self.dev
+        if candidates[0].predictions.test_folds is None:
+            self.test = self.blend.combine(outputs_of(candidates, "test", number).calibrated(self.word_temperatures))
         costs = [each.metrics.seeds[number].cost for each in candidates]
         self.cost = _sum([cost for cost, weight in zip(costs, self.blend.weights, strict=True) if weight])
 
@@ -43,12 +44,6 @@ class SeedEnsemble:
 
     def _cross_fitted(self, members: MemberOutputs) -> MemberOutputs:
         return cross_fit(members, self.gold, self.part, self.usable, self.settings.rounds)
-
-    def _blended(self, test: MemberOutputs, folds: Ints | None) -> MemberOutputs:
-        """Return the outputs of the ensemble for test; if it has `folds`, each one by the blend of the others."""
-        if folds is None:
-            return self.blend.combine(test)
-        return cross_fit(self.members, self.gold, folds, self.usable, self.settings.rounds, blended=test)
 
     def _score(self, outputs: MemberOutputs) -> float:
         """Return the score that ranks the systems."""

@@ -10,7 +10,7 @@ import numpy as np
 from epigram.evaluation.arrays import Bools, Floats, Ints
 from epigram.evaluation.decisions import predict_labels
 from epigram.evaluation.label_probabilities import Probabilities
-from epigram.evaluation.results import Task, TokenScores
+from epigram.evaluation.results import Decision, Task, TokenScores
 from epigram.evaluation.scoring import RowScores, SplitPredictions
 from epigram.evaluation.tokens import LabelledWords
 from epigram.evaluation.word_predictions import Words, most_likely
@@ -34,8 +34,8 @@ class Target:
 class Split:
     """Gold labels of one split; labels are (N,) class numbers or, for multi-label, (N, C) zeros and ones.
 
-    `folds` are those of train if a nested cross-validation replaces test. `groups` has the same number for rows whose
-    texts differ at most in case, width, punctuation or whitespace.
+    `folds` are those of the rows if a cross-validation of train replaces the split. `groups` has the same number for
+    rows whose texts differ at most in case, width, punctuation or whitespace.
     """
 
     labels: Ints
@@ -51,25 +51,20 @@ class Split:
 class SystemOutput:
     """Predictions of a system: probabilities (K, N, C) and, if it labels words, the label numbers (K, T) of the words.
 
-    `word_probabilities` (K, T, S) are those of the words' labels, in half precision. `thresholds` are those of the
-    models, (K, C), or of each row, (K, N, C), if they were not tuned on dev.
+    `word_probabilities` (K, T, S) are those of the words' labels, in half precision.
     """
 
     probabilities: Probabilities
     words: Ints | None = None
     word_probabilities: Floats | None = None
-    thresholds: Floats | None = None
 
     @classmethod
-    def of(
-        cls, probabilities: Probabilities, words: Sequence[Floats], thresholds: Floats | None = None
-    ) -> SystemOutput:
+    def of(cls, probabilities: Probabilities, words: Sequence[Floats]) -> SystemOutput:
         """Return the predictions with the word probabilities (T, S) of each seed; without any, no word is labelled."""
         if not words:
-            return cls(probabilities=probabilities, thresholds=thresholds)
+            return cls(probabilities=probabilities)
         return cls(
             probabilities=probabilities,
-            thresholds=thresholds,
             words=np.stack([most_likely(each) for each in words]),
             word_probabilities=np.stack([each.astype(np.float16) for each in words]),
         )
@@ -89,12 +84,11 @@ class ScoredSplit:
         return [None] * len(self.texts.predicted) if self.words is None else self.words.scores()
 
 
-def score_split(target: Target, truth: Split, output: SystemOutput, thresholds: Floats) -> ScoredSplit:
-    """Compare a system's predictions with the gold labels.
-
-    `thresholds` are those of a multi-label task, (K, C), or (K, N, C) for each row.
-    """
-    texts = predict_labels(target.task, truth.labels, output.probabilities, thresholds)
+def score_split(
+    target: Target, truth: Split, output: SystemOutput, thresholds: Floats, decision: Decision
+) -> ScoredSplit:
+    """Compare a system's predictions with the gold labels; `thresholds` (K, C) are those of a multi-label task."""
+    texts = predict_labels(target.task, truth.labels, output.probabilities, thresholds, decision, truth.folds)
     if truth.words is None:
         return ScoredSplit(truth, texts, None, texts.row_scores())
     seeds, gold = len(texts.predicted), truth.words

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from epigram.core.files import write_json
 from epigram.core.records import read_record
-from epigram.evaluation.results import Interval, ScoreName, Task
+from epigram.evaluation.results import ScoreName, Task
 
 Outcome: TypeAlias = Literal["chosen", "tie", "worse", "unranked"]
 
@@ -75,8 +75,9 @@ class Summary:
     """Comparison of a run; rows are sorted by development score, best first, and followed by unranked ones.
 
     `cheapest_tied` is the cheapest of the systems tied with the best. `optimism` is the expected optimism of the best
-    development score, a share of 1; None in the summary of an older version. `nested` is the score of the choice itself
-    in a nested cross-validation, if that replaces the test set; see `nested_score`.
+    development score, a share of 1; None in the summary of an older version.
+
+    Without a test split, the test scores are those of dev, out of fold; the chosen system's is less the optimism.
     """
 
     dataset: str
@@ -93,7 +94,11 @@ class Summary:
     verdict: str
     rows: list[Row]
     optimism: float | None = None
-    nested: Interval | None = None
+
+    @property
+    def out_of_fold(self) -> bool:
+        """Whether there is no test split, so that the test scores are out of fold."""
+        return not self.splits["test"]
 
     @property
     def scores_words(self) -> bool:

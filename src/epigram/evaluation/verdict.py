@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from epigram.evaluation.choose_system import Decision
 from epigram.evaluation.formats import SCORE_NAMES, abbreviate, join_names, level, percent
-from epigram.evaluation.results import Interval, Metrics
+from epigram.evaluation.results import Metrics
 from epigram.evaluation.settings import Preference
 from epigram.evaluation.summary import Row
 
@@ -20,21 +20,23 @@ def describe(
     best: Metrics,
     prefer: Preference,
     optimism: float,
-    nested: Interval | None = None,
+    *,
+    out_of_fold: bool = False,
 ) -> str:
     """Return the verdict; `rows` begin with the best system, `best`, and `decision` chooses one as `prefer` says.
 
-    `nested` is the score of the choice in a nested cross-validation, if there is no test set.
+    `out_of_fold`: there is no test set, and the chosen system's score is less the optimism.
     """
     score = SCORE_NAMES[best.score]
     chosen = rows[decision.place]
     choice = _best(chosen, seed, score) if decision.place == 0 else _tied(chosen, rows[0], seed, score, prefer)
-    where = "on the test set" if nested is None else "in a nested cross-validation"
+    less = f", less the expected optimism of {percent(optimism)} points" if len(rows) > 1 else ""
+    where = f"out of fold{less}" if out_of_fold else "on the test set"
     reached = (
         f"and reaches {percent(chosen.test_score)}% {where} "
         f"({level(best.confidence)} interval {percent(chosen.test_low)} to {percent(chosen.test_high)})."
     )
-    found = choice, reached, _others(rows, decision), _optimism(rows, optimism), _nested(rows, best, nested)
+    found = choice, reached, _others(rows, decision), _optimism(rows, optimism)
     return " ".join(part for part in found if part)
 
 
@@ -74,17 +76,6 @@ def _others(rows: Sequence[Row], decision: Decision) -> str:
         return f"{tie}, but not cheaper{than}."
     cost = f"{abbreviate(cheapest.flops)} FLOPs per text instead of {abbreviate(chosen.flops)}{of}"
     return f"{tie} and needs {cost}." if len(tied) == 1 else f"{tie}; {cheapest.system} is the cheapest, with {cost}."
-
-
-def _nested(rows: Sequence[Row], best: Metrics, nested: Interval | None) -> str:
-    """Return the score of the choice itself, see `nested_score`; nothing for one system, or with a test set."""
-    if nested is None or len(rows) == 1:
-        return ""
-    interval = f"{level(best.confidence)} interval {percent(nested.low)} to {percent(nested.high)}"
-    return (
-        f"If the other folds choose the system for each fold, the score is {percent(nested.value)}% ({interval}). They "
-        "choose by predictions whose settings were chosen on all folds."
-    )
 
 
 def _optimism(rows: Sequence[Row], optimism: float) -> str:

@@ -20,14 +20,13 @@ from epigram.evaluation.splits import SystemOutput
 from epigram.evaluation.word_predictions import Words, word_probabilities
 from epigram.inference.dataset_batches import batches_of, default_device
 from epigram.inference.top_labels import TopPredicted, predict_top
-from epigram.models import provenance
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier, count_parameters, decodes, temperature_of
 from epigram.models.complexity import batch_macs, flops, milliseconds
 from epigram.models.manifest import TrainingFacts
 from epigram.models.precision import Precision, matmul_precision, prepare_for_inference
 from epigram.models.predict import Array, Predicted, predict
-from epigram.models.serialization import NESTED, NESTED_THRESHOLDS, Saved, load, read_out_of_fold
+from epigram.models.serialization import load, read_out_of_fold
 from epigram.text.dataset.encoded_dataset import Split, View
 
 TIMED, MIN_TIMED = 512, 64  # texts that are predicted in batches to measure the speed: most and least
@@ -41,8 +40,8 @@ class Measurement:
 
     `alone` has the accuracy of each named classifier of the head by itself. `plain` is the class that the model uses
     for texts without a marked word. `decision` is what selects the labels of a text that may have several.
-    `temperature` is the one that the model divides its logits by. `thresholds` are those of test, (C,) or of each row,
-    (N, C), if they were not tuned on the predictions for dev.
+    `temperature` is the one that the model divides its logits by. `thresholds` (C,) are those of a text that may have
+    several labels; empty otherwise.
     """
 
     dev: Predicted | TopPredicted
@@ -51,7 +50,7 @@ class Measurement:
     plain: int
     decision: Decision
     temperature: float
-    thresholds: Array | None
+    thresholds: list[float]
     cost: Cost
     texts_per_second: float
 
@@ -59,8 +58,8 @@ class Measurement:
 def measure(folder: Path, view: View) -> Measurement:
     """Load the model in `folder`, predict the view's dev and test texts, and measure cost and speed.
 
-    If train has folds, the predictions for dev are those of the cross-validation for train. If test has no rows, those
-    for test are the nested ones for train.
+    If train has folds, the predictions for dev are those of the cross-validation for train, and if test has no rows,
+    also those for test.
     """
     saved, facts = load(folder), TrainingFacts.read(folder)
     torch.set_num_threads(facts.training["threads"])
@@ -83,8 +82,8 @@ def measure(folder: Path, view: View) -> Measurement:
         predicted["dev"] = Predicted(read_out_of_fold(folder), None, view.task == "multi")
     else:
         predicted["dev"] = _predict(model, dev, view, precision)
-    if view.nested:
-        predicted["test"] = Predicted(read_out_of_fold(folder, NESTED), None, view.task == "multi")
+    if view.scoring == view.choosing:
+        predicted["test"] = predicted["dev"]
     else:
         predicted["test"] = _predict(model, batches_of(view, "test", saved.frame, device), view, precision)
     return Measurement(
@@ -94,25 +93,10 @@ def measure(folder: Path, view: View) -> Measurement:
         plain=saved.frame.plain_class,
         decision="decoder" if decodes(model) else "threshold",
         temperature=temperature_of(model),
-        thresholds=_thresholds(saved, view),
+        thresholds=saved.thresholds if view.task == "multi" else [],
         cost=cost,
         texts_per_second=texts_per_second(model, dev, precision),
     )
-
-
-def _thresholds(saved: Saved, view: View) -> Array | None:
-    """Return the thresholds that were not tuned on the predictions for dev, None if there are none.
-
-    They are those of each row of a nested cross-validation, (N, C), or of a student of data whose train has folds,
-    (C,): the predictions for its dev are of students of labels alone.
-    """
-    if view.task != "multi" or not view.folds:
-        return None
-    if view.nested:
-        return read_out_of_fold(saved.folder, NESTED_THRESHOLDS)
-    if "teacher" not in provenance.read(saved.folder):
-        return None
-    return np.array(saved.thresholds, np.float32)
 
 
 def _predict(model: Any, texts: TextBatches, view: View, precision: Precision) -> Predicted | TopPredicted:
@@ -134,21 +118,12 @@ def _classifier_accuracies(
     ]
 
 
-def combine_seeds(
-    seeds: Sequence[Predicted | TopPredicted],
-    part: Split,
-    truth: Words | None,
-    thresholds: Sequence[Array | None] = (),
-) -> SystemOutput:
-    """Combine the predictions of all seeds for a split, with token labels if corpus and system have them.
-
-    `thresholds` has those of the split, (C,) or of each row, (N, C), by seed, if there are any.
-    """
+def combine_seeds(seeds: Sequence[Predicted | TopPredicted], part: Split, truth: Words | None) -> SystemOutput:
+    """Combine the predictions of all seeds for a split, with token labels if corpus and system have them."""
     words = [_words(seed, part, truth) for seed in seeds]
     known = [seed.probabilities if isinstance(seed, TopPredicted) else seed.probabilities[None] for seed in seeds]
-    own = [each for each in thresholds if each is not None]
     labelled = [each for each in words if each is not None]
-    return SystemOutput.of(join(known, axis=0), labelled, np.stack(own) if own else None)
+    return SystemOutput.of(join(known, axis=0), labelled)
 
 
 def _words(predicted: Predicted | TopPredicted, part: Split, truth: Words | None) -> Array | None:

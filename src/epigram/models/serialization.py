@@ -11,7 +11,7 @@ of model.safetensors, and no history. An exported linear SVM also has ngrams.jso
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "labels.jso
 GRAPH = "model.onnx"
 NGRAMS = "ngrams.json"
 HISTORY = "history.json"
-OUT_OF_FOLD, NESTED, NESTED_THRESHOLDS = "out_of_fold.safetensors", "nested", "nested_thresholds"
+OUT_OF_FOLD = "out_of_fold.safetensors"
 DOCUMENTS = {CARD, HISTORY, OUT_OF_FOLD}  # not needed to load a model
 EXPORTED_FILES = {GRAPH, *MODEL_FILES} - {"model.safetensors"}
 # files of a model, an exported model, an exported SVM
@@ -80,13 +80,12 @@ def save(
     facts: dict[str, Any],
     thresholds: list[float] | None = None,
     history: list[dict[str, Any]] | None = None,
-    out_of_fold: Mapping[str, NDArray[np.float32] | None] | None = None,
+    out_of_fold: NDArray[np.float32] | None = None,
 ) -> None:
     """Write the model folder atomically; card and manifest also get `facts` (data hash, seed, dev score, ...).
 
     `thresholds` (C,) are those tuned on dev if a text may have several labels. `history` has one row per evaluation.
-    `out_of_fold` has the logits (N, C) of a cross-validation for the training texts, and those of a nested one with the
-    thresholds of each row.
+    `out_of_fold` are the logits (N, C) of a cross-validation for the training texts.
     """
     config = {
         "model_type": "epigram",
@@ -109,9 +108,8 @@ def save(
         write_text(new / CARD, card)
         if history is not None:
             write_json(new / HISTORY, history)
-        known = {name: torch.from_numpy(logits) for name, logits in (out_of_fold or {}).items() if logits is not None}
-        if known:
-            write_tensors(new / OUT_OF_FOLD, known)
+        if out_of_fold is not None:
+            write_tensors(new / OUT_OF_FOLD, {"logits": torch.from_numpy(out_of_fold)})
         manifest.write(new, {**facts, provenance.PROVENANCE: provenance.of_saved(new, facts)})
 
 
@@ -143,17 +141,12 @@ def _parts(model: nn.Module) -> dict[str, Any]:
     }
 
 
-def read_out_of_fold(folder: Path, name: str = "logits") -> NDArray[np.float32]:
-    """Return the logits (N, C) of a cross-validation for the training texts, or another array by its `name`.
-
-    Raises DataError if there are none.
-    """
-    if not (folder / OUT_OF_FOLD).is_file():
-        raise DataError(f"{folder}/{OUT_OF_FOLD} is missing, but train has folds; run dvc repro")
-    logits = _read_weights(folder / OUT_OF_FOLD)
-    if name not in logits:
-        raise DataError(f"{folder}/{OUT_OF_FOLD} has no {name} predictions, but test has no rows; run dvc repro")
-    return np.asarray(logits[name].numpy(), dtype=np.float32)
+def read_out_of_fold(folder: Path) -> NDArray[np.float32]:
+    """Return the logits (N, C) of a cross-validation for the training texts. Raises DataError if there are none."""
+    known = _read_weights(folder / OUT_OF_FOLD) if (folder / OUT_OF_FOLD).is_file() else {}
+    if "logits" not in known:
+        raise DataError(f"{folder}/{OUT_OF_FOLD} is missing or has no logits, but train has folds; run dvc repro")
+    return np.asarray(known["logits"].numpy(), dtype=np.float32)
 
 
 def load(folder: Path, graph: Callable[..., Any] | None = None) -> Saved:

@@ -37,6 +37,7 @@ Where = Literal["page", "speed", "file", "terminal", "dashboard"]
 Function = Callable[[Row, Summary], Cell]
 
 SYMBOLS = {"chosen": "▸", "tie": "=", "worse": " ", "unranked": " "}
+OUT_OF_FOLD = "out of fold, as there is no test split; of the chosen system, less the expected optimism"
 OUTCOMES = {"chosen": "**chosen**", "tie": "= tie", "worse": "worse", "unranked": "not ranked"}
 
 
@@ -84,8 +85,8 @@ def comparison_markdown(summary: Summary) -> str:
     lines = [f"# {escape_markdown(summary.dataset)}", "", escape_markdown(summary.verdict), ""]
     lines += [markdown_table(comparison(summary, "file")), ""]
     lines += ["p: Holm-corrected p-value of the difference, on dev from the best system, on test from the chosen one."]
-    if summary.nested is not None:
-        lines += ["", "Test scores are those of a nested cross-validation, as there is no test split."]
+    if summary.out_of_fold:
+        lines += ["", f"Test scores: {OUT_OF_FOLD}."]
     lines += ["", *(f"* {escape_markdown(note)}" for note in summary.notes)]
     return "\n".join(lines) + "\n"
 

@@ -9,7 +9,7 @@ from rich.text import Text
 from epigram.core.display import printable
 from epigram.evaluation.formats import SCORE_NAMES
 from epigram.evaluation.summary import Summary
-from epigram.report.columns import comparison
+from epigram.report.columns import OUT_OF_FOLD, comparison
 from epigram.report.table import Table
 
 
@@ -18,8 +18,8 @@ def comparison_table(summary: Summary) -> rich.Table:
     score = SCORE_NAMES[summary.score]
     shown = terminal_table(comparison(summary, "terminal"))
     shown.title = Text(f"{summary.dataset}: {score} in percent")
-    nested = "" if summary.nested is None else "\ntest: nested cross-validation, as there is no test split"
-    shown.caption = Text(f"▸ chosen   = tied with the best on dev (p ≥ {summary.alpha:g}){nested}")
+    scored = f"\ntest: {OUT_OF_FOLD}" if summary.out_of_fold else ""
+    shown.caption = Text(f"▸ chosen   = tied with the best on dev (p ≥ {summary.alpha:g}){scored}")
     return shown
 
 

@@ -41,10 +41,10 @@ def load_split(evaluation: Evaluation, corpus: ValidatedCorpus, name: str) -> Sp
     from epigram.evaluation.word_predictions import Words
 
     known = evaluation.predictions
-    labels, rows, gold, offsets = (
-        getattr(known, f"{name}_{field}") for field in ("labels", "rows", "word_labels", "word_offsets")
+    labels, rows, gold, offsets, folds = (
+        getattr(known, f"{name}_{field}") for field in ("labels", "rows", "word_labels", "word_offsets", "folds")
     )
-    split = "train" if (name == "dev" and corpus.folds) or (name == "test" and corpus.nested) else name
+    split = name if folds is None else "train"
     columns = [*([] if split == "train" else ["in_train"]), *([] if gold is None else ["tokens"])]
     found = corpus.frame_of(split, rows, "text", *columns)
     words = None
@@ -52,7 +52,6 @@ def load_split(evaluation: Evaluation, corpus: ValidatedCorpus, name: str) -> Sp
         texts, separator = found["tokens"].fill_null([]).to_list(), "" if corpus.language == "zh" else " "
         words = Words(names=corpus.token_labels, labels=Ragged(gold, offsets), texts=texts, separator=separator)
     in_train = found["in_train"].to_numpy() if "in_train" in found else np.zeros(len(rows), np.bool_)
-    folds = known.test_folds if name == "test" else None
     return Split(
         labels=labels,
         rows=rows,
@@ -152,8 +151,7 @@ def main() -> None:
     metrics = combined.evaluation.metrics
     write_speed(combined.record, out, pruned, metrics.seeds[0].seed)
     members = ", ".join(f"{each.system} {each.weight:.2f}" for each in combined.record.members)
-    scored = "nested" if corpus.nested else "test"
-    scores = f"dev {100 * metrics.dev_score.value:.1f}, {scored} {100 * metrics.test_score.value:.1f}"
+    scores = f"dev {100 * metrics.dev_score.value:.1f}, test {100 * metrics.test_score.value:.1f}"
     echo(f"ensemble of {members}: {scores}")
 
 

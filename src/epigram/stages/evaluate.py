@@ -43,7 +43,7 @@ def load_split(view: View, corpus: ValidatedCorpus, name: str) -> Split:
         texts=rows["text"].to_list(),
         in_train=np.zeros(len(part), np.bool_) if part.in_train is None else np.array(part.in_train),
         words=load_words(rows, view, corpus.folder / f"{name}.parquet") if view.token_labels else None,
-        folds=view.fold_numbers() if name == "train" and view.nested else None,
+        folds=view.fold_numbers() if name == "train" else None,
     )
 
 
@@ -79,6 +79,8 @@ def load_words(rows: pl.DataFrame, view: View, path: Path) -> Words:
 @handle_errors
 def main() -> None:
     """Read the settings, predict dev and test with the model of every seed, and write the scores."""
+    import numpy as np
+
     from epigram.evaluation.evaluate_system import evaluate_system
     from epigram.evaluation.results import write_evaluation
     from epigram.evaluation.splits import Target
@@ -106,13 +108,12 @@ def main() -> None:
         dev=dev,
         test=test,
         dev_output=combine_seeds([m.dev for m in measured], view.split(view.choosing), dev.words),
-        test_output=combine_seeds(
-            [m.test for m in measured], view.split(view.scoring), test.words, [m.thresholds for m in measured]
-        ),
+        test_output=combine_seeds([m.test for m in measured], view.split(view.scoring), test.words),
         costs=[m.cost for m in measured],
         alone=[m.alone for m in measured],
         temperatures=[m.temperature for m in measured],
         decision=measured[0].decision,
+        thresholds=np.array([m.thresholds for m in measured]),
         settings=settings,
     )
     write_evaluation(Path(out), evaluation)
@@ -124,8 +125,8 @@ def main() -> None:
     write_json(Path("data/speed") / f"{name}.json", speed)
     scores = evaluation.metrics
     held_out = f"{view.folds} folds" if view.folds else "dev"
-    scored = "nested" if view.nested else "test"
-    echo(f"{name}: {held_out} {100 * scores.dev_score.value:.1f}, {scored} {100 * scores.test_score.value:.1f}")
+    scored = "" if view.scoring == view.choosing else f", test {100 * scores.test_score.value:.1f}"
+    echo(f"{name}: {held_out} {100 * scores.dev_score.value:.1f}{scored}")
 
 
 if __name__ == "__main__":

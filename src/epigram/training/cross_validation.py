@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +19,21 @@ from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
 from epigram.training.history import Report
 from epigram.training.train_system import prepare
-from epigram.training.trained import FitOptions, Fold, NestedFold, pool
+from epigram.training.trained import FitOptions, Fold, pool
 
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """What the folds chose for the final fit, the out-of-fold predictions for train, and a training's history.
+    """What the folds choose for the final fit, the out-of-fold predictions for train, and a training's history.
 
-    `nested` has an entry for each fold, if nested predictions are scored, and `fold` (N,) is the fold of each row.
+    `predicted` are made with what the other folds choose, and `judged` tune the final model. `fold` (N,) is the fold of
+    each row.
     """
 
     choice: Any
     predicted: Predicted
+    judged: Predicted
     history: list[dict[str, float]]
-    nested: list[NestedFold]
     fold: NDArray[np.int64]
 
 
@@ -64,12 +65,16 @@ def cross_validate(
             rate=config.learning_rate,
             report=reports and reports(name),
             checkpoints=None if kept is None else Checkpoints(kept.with_name(f"{kept.name}-steps")),
-            nested=view.nested,
         )
         return Fold(lambda: prepare(recipe, config, part, seed, path, encoder), options, kept)
 
     results = fitters.ON_FOLDS[recipe.kind](fold(number) for number in range(view.folds))
-    numbers, pooled = view.fold_numbers(), pool(results.predictions)
+    numbers = view.fold_numbers()
     place = np.argsort(np.argsort(numbers, kind="stable"))  # folds keep the order of train
-    predicted = Predicted(pooled.logits[place], None, pooled.multi)
-    return CrossValidation(results.choice, predicted, results.history, results.nested, numbers)
+
+    def in_order(folds: list[Predicted]) -> Predicted:
+        pooled = pool(folds)
+        return replace(pooled, logits=pooled.logits[place])
+
+    predicted, judged = in_order(results.predictions), in_order(results.judged)
+    return CrossValidation(results.choice, predicted, judged, results.history, numbers)

@@ -11,7 +11,7 @@ from epigram.inference.dataset_batches import default_device
 from epigram.models.manifest import TrainingFacts
 from epigram.models.predict import Array
 from epigram.models.provenance import parameters_hash
-from epigram.models.serialization import NESTED, NESTED_THRESHOLDS, save
+from epigram.models.serialization import save
 from epigram.models.text_template import TextTemplate
 from epigram.training.hardware import hardware
 from epigram.training.setup import Setup
@@ -45,15 +45,14 @@ class Origin(Setup):
 class Tuned:
     """Held-out `score` of a trained model, and what was tuned on held-out texts.
 
-    `thresholds` (C,) are those of a model that gives a text several labels, `out_of_fold` (N, C) the logits of a
-    cross-validation, and `nested` those of a nested one, with the thresholds of each row.
+    `thresholds` (C,) are those of a model that gives a text several labels, and `out_of_fold` (N, C) the logits of a
+    cross-validation.
     """
 
     score: float
     thresholds: list[float] | None
     history: list[dict[str, float]]
     out_of_fold: Array | None = None
-    nested: tuple[Array | None, Array | None] = (None, None)
 
 
 def save_trained(folder: Path, trained: Trained, tuned: Tuned, frame: TextTemplate, origin: Origin) -> None:
@@ -84,5 +83,5 @@ def save_trained(folder: Path, trained: Trained, tuned: Tuned, frame: TextTempla
         facts=facts,
         thresholds=tuned.thresholds,
         history=tuned.history,
-        out_of_fold=dict(zip(("logits", NESTED, NESTED_THRESHOLDS), (tuned.out_of_fold, *tuned.nested), strict=True)),
+        out_of_fold=tuned.out_of_fold,
     )

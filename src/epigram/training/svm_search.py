@@ -17,7 +17,7 @@ from epigram.nn.layers.ngrams import max_n
 from epigram.training.config import ClassWeight
 from epigram.training.svm import Solution, SvmOptions, fit_scale, fit_svms, scaled
 from epigram.training.tfidf import feature_matrix, fit_features, load_blas
-from epigram.training.trained import NestedFold, others, pool
+from epigram.training.trained import pool
 
 PENALTIES = [0.1, 0.3, 1.0, 3.0, 10.0]  # C of liblinear
 CHARACTERS = (2, 3, 4, 5)  # lengths of n-grams of characters
@@ -110,17 +110,6 @@ def choose(problems: Sequence[SvmProblem], kept: Kept | None = None) -> Candidat
         for name in search.values:
             search.climb(name)
     return search.best
-
-
-def choose_nested(problems: Sequence[SvmProblem], kept: Kept) -> list[NestedFold]:
-    """Return the predictions for the held-out texts of each problem, with settings and scale that the others choose."""
-    found = []
-    for place, problem in enumerate(problems):
-        chosen = choose(others(problems, place), kept)
-        margins, _ = fit_margins(problem, problem.model.fitting(chosen.settings), kept)
-        rest = [scaled(each, chosen.scale) for each in chosen.margins]
-        found.append(NestedFold(scaled(margins, chosen.scale), rest))
-    return found
 
 
 def fit_margins(

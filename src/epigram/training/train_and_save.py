@@ -18,7 +18,7 @@ from epigram.training.progress import Printer
 from epigram.training.save_trained import Origin, Tuned, save_trained
 from epigram.training.train_system import train_system
 from epigram.training.trained import Trained
-from epigram.training.tuning import tune, tune_by, tune_nested
+from epigram.training.tuning import cross_calibrated, tune, tune_by
 
 
 def train_and_save(name: str, section: str, origin: Origin, out: Path, targets: Array | None = None) -> None:
@@ -67,8 +67,7 @@ def _tuned(trained: Trained, folds: CrossValidation | None, origin: Origin, fram
         thresholds = tune(trained.model, view, frame, origin.config.precision)
         return Tuned(score=trained.dev_accuracy, thresholds=thresholds, history=trained.history)
     labels = np.asarray(view.split("train").labels)
-    out_of_fold, thresholds = tune_by(trained.model, folds.predicted, labels)
-    nested = tune_nested(trained.model, folds.nested, labels, folds.fold) if folds.nested else (None, None)
+    thresholds = tune_by(trained.model, folds.judged, labels)
     if origin.teacher is not None:  # what was tuned is of students of labels; what it learned is calibrated
         trained.model.temperature.fill_(1.0)
         thresholds = origin.thresholds
@@ -76,6 +75,5 @@ def _tuned(trained: Trained, folds: CrossValidation | None, origin: Origin, fram
         score=folds.predicted.score(labels),
         thresholds=thresholds,
         history=folds.history,
-        out_of_fold=out_of_fold.logits,
-        nested=nested,
+        out_of_fold=cross_calibrated(trained.model, folds.predicted, labels, folds.fold).logits,
     )

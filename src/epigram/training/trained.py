@@ -18,6 +18,7 @@ from epigram.training.history import Report
 from epigram.training.plan import Plan
 
 T = TypeVar("T")
+C = TypeVar("C")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +32,6 @@ class FitOptions:
     report: Report | None = None
     checkpoints: Checkpoints | None = None
     choice: Any = None  # what a cross-validation chose, for a fit without dev
-    nested: bool = False  # each fold is also predicted as the other folds alone choose
     keeps_logits: bool = False  # of each evaluation, if the model is trained by gradient
 
 
@@ -65,29 +65,26 @@ class Fold:
 
 @dataclass(frozen=True)
 class FoldResults:
-    """What the folds chose together for the final fit, and the predictions for each held-out fold.
+    """What all folds choose together for the final fit, and the predictions for each held-out fold.
 
-    `nested` has an entry for each fold, if the options ask for it. `history` is that of the fold whose best evaluation
-    is the median, if the model is trained by gradient.
+    The `predictions` for a fold are made with what the other folds choose. The final model is tuned by the `judged`
+    ones. `history` is that of the fold whose best evaluation is the median, if the model is trained by gradient.
     """
 
     choice: Any
     predictions: list[Predicted]
+    judged: list[Predicted]
     history: list[dict[str, float]] = field(default_factory=list)
-    nested: list[NestedFold] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class NestedFold:
-    """Predictions for one held-out fold and for the `others`, all with what the others alone choose."""
-
-    own: Predicted
-    others: list[Predicted]
-
-
-def others(folds: Sequence[T], place: int) -> list[T]:
-    """Return the folds without the one at `place`."""
-    return [each for number, each in enumerate(folds) if number != place]
+def choose_on_folds(
+    folds: Sequence[T], choose: Callable[[Sequence[T]], C], predict: Callable[[T, C], Predicted]
+) -> FoldResults:
+    """Return what `choose` chooses by all folds, and what `predict` predicts for each fold by the others' choice."""
+    choice = choose(folds)
+    others = ([each for each in folds if each is not fold] for fold in folds)
+    predictions = [predict(fold, choose(rest)) for fold, rest in zip(folds, others, strict=True)]
+    return FoldResults(choice, predictions, judged=[predict(fold, choice) for fold in folds])
 
 
 def pool(predictions: Sequence[Predicted]) -> Predicted:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +13,9 @@ from epigram.evaluation.thresholds import tuned_thresholds
 from epigram.inference.dataset_batches import batches_of, default_device
 from epigram.models.classifier import Classifier, decodes
 from epigram.models.precision import Precision
-from epigram.models.predict import Array, Predicted, predict
+from epigram.models.predict import Predicted, predict
 from epigram.models.text_template import TextTemplate
 from epigram.text.dataset.encoded_dataset import View
-from epigram.training.trained import NestedFold, others, pool
 
 
 def tune(model: Any, view: View, frame: TextTemplate, precision: Precision) -> list[float] | None:
@@ -25,11 +23,11 @@ def tune(model: Any, view: View, frame: TextTemplate, precision: Precision) -> l
     if not isinstance(model, Classifier) and view.task != "multi":
         return None
     predicted = predict(model, batches_of(view, "dev", frame, default_device()), precision=precision)
-    return tune_by(model, predicted, np.asarray(view.split("dev").labels))[1]
+    return tune_by(model, predicted, np.asarray(view.split("dev").labels))
 
 
-def tune_by(model: Any, predicted: Predicted, labels: NDArray[np.integer]) -> tuple[Predicted, list[float] | None]:
-    """Set the temperature of a classifier, and return the predictions with it, and the threshold of every label (C,).
+def tune_by(model: Any, predicted: Predicted, labels: NDArray[np.integer]) -> list[float] | None:
+    """Set the temperature of a classifier, and return the threshold of every label (C,).
 
     `predicted` are those with temperature 1 for held-out texts, whose labels are class indices (N,) or indicators
     (N, C). The temperature has the lowest cross-entropy. Models other than classifiers calibrate themselves when they
@@ -40,39 +38,25 @@ def tune_by(model: Any, predicted: Predicted, labels: NDArray[np.integer]) -> tu
         predicted, temperature = calibrated(predicted, labels)
         model.temperature.fill_(temperature)
     if not predicted.multi:
-        return predicted, None
-    return predicted, thresholds_of(model, predicted, labels)
-
-
-def thresholds_of(model: Any, predicted: Predicted, labels: NDArray[np.integer]) -> list[float]:
-    """Return the thresholds (C,) with the best micro-F1; they are 0.5 if the model's head chooses the labels itself."""
+        return None
     if decodes(model):
         return [0.5] * predicted.logits.shape[1]
     thresholds: list[float] = tuned_thresholds(labels > 0, predicted.probabilities).tolist()
     return thresholds
 
 
-def tune_nested(
-    model: Any, folds: Sequence[NestedFold], labels: NDArray[np.integer], fold: NDArray[np.integer]
-) -> tuple[Array, Array | None]:
-    """Return the logits (N, C) of a nested cross-validation, and the thresholds of each row, (N, C).
-
-    Temperature and thresholds of a fold are tuned on the predictions for the others, as in `tune_by`. `labels` are
-    those of all rows, and `fold` (N,) is the fold of each row; folds have the order of the rows.
-    """
-    multi = folds[0].own.multi
-    logits = np.empty((len(fold), folds[0].own.logits.shape[1]), np.float32)
-    thresholds = np.empty_like(logits) if multi else None
-    for number, each in enumerate(folds):
-        judges, rows = pool(each.others), fold == number
-        wanted = np.concatenate([labels[fold == other] for other in others(range(len(folds)), number)])
-        temperature = 1.0
-        if isinstance(model, Classifier):
-            judges, temperature = calibrated(judges, wanted)
-        logits[rows] = each.own.logits / np.float32(temperature)
-        if thresholds is not None:
-            thresholds[rows] = thresholds_of(model, judges, wanted)
-    return logits, thresholds
+def cross_calibrated(
+    model: Any, predicted: Predicted, labels: NDArray[np.integer], fold: NDArray[np.integer]
+) -> Predicted:
+    """Return the out-of-fold predictions of a classifier, each fold (N,) with the temperature of the other folds."""
+    if not isinstance(model, Classifier):
+        return predicted
+    logits = np.empty_like(predicted.logits)
+    for number in np.unique(fold):
+        rows = fold == number
+        _, temperature = calibrated(replace(predicted, logits=predicted.logits[~rows]), labels[~rows])
+        logits[rows] = predicted.logits[rows] / np.float32(temperature)
+    return replace(predicted, logits=logits)
 
 
 def calibrated(predicted: Predicted, labels: NDArray[np.integer]) -> tuple[Predicted, float]:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epigram.core.errors import DataError
-from epigram.data.validation.folds import assign_folds, needs_folds, needs_nested
+from epigram.data.validation.folds import assign_folds, lacks_test, needs_folds
 from epigram.data.validation.row_index import DEV, NO_SPLIT, TEST, TRAIN, LabelCodes
 from epigram.data.validation.text_matching import LOOSE, loose_text
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
@@ -69,11 +69,11 @@ def test_a_dev_split_of_the_source_is_used_however_small() -> None:
     ],
 )
 def test_no_test_split_is_cut_of_few_rows(rows: int, test: float, needed: bool) -> None:
-    assert needs_nested(codes(rows), test) is needed
+    assert lacks_test(codes(rows), test) is needed
 
 
 def test_a_test_split_of_the_source_is_used_however_small() -> None:
-    assert not needs_nested(codes(100, test=1), 0.1)
+    assert not lacks_test(codes(100, test=1), 0.1)
 
 
 # Which rows
@@ -150,7 +150,7 @@ def test_validate_writes_folds_instead_of_dev(shop: Workshop) -> None:
     assert "cross-validation of 4 folds (seed 0)" in ended.out
     assert "dev has no row" not in ended.out
     assert shop.corpus()["rows"] == {"train": 60, "dev": 0, "test": 0}
-    assert "the test scores are those of a nested cross-validation" in ended.out
+    assert "the test scores are out of fold" in ended.out
     assert shop.corpus()["folds"] == 4
     corpus = ValidatedCorpus.read(shop.out)
     whole = corpus.frame("train", "row", "text", "label", "fold")

@@ -47,8 +47,8 @@ def test_the_f1_of_texts_leaves_out_the_plain_class(plain: int, f1: float) -> No
     assert found.sentence_f1.value == pytest.approx(f1)
 
 
-def test_the_thresholds_of_the_models_label_test_and_are_those_of_the_report() -> None:
-    """Dev says 0.5; above 0.85, no label of test is predicted."""
+def test_the_thresholds_of_the_models_label_dev_and_test_and_are_those_of_the_report() -> None:
+    """Dev says 0.5; above 0.85, no label is predicted."""
     truth = split(8, 2, task="multi")
     known = np.where(truth.labels > 0, 0.8, 0.2).astype(np.float32)[None]
     found = [
@@ -59,14 +59,15 @@ def test_the_thresholds_of_the_models_label_test_and_are_those_of_the_report() -
             dev=truth,
             test=truth,
             dev_output=SystemOutput(probabilities=known),
-            test_output=SystemOutput(probabilities=known, thresholds=thresholds),
+            test_output=SystemOutput(probabilities=known),
             costs=[cost()],
             settings=SETTINGS,
+            thresholds=thresholds,
         )
         for thresholds in (None, np.array([[0.85, 0.9]], np.float32))
     ]
     assert [each.metrics.test_score.value for each in found] == [1.0, 0.0]
-    assert [each.metrics.dev_score.value for each in found] == [1.0, 1.0]
+    assert [each.metrics.dev_score.value for each in found] == [1.0, 0.0]
     own, stored = (each.metrics.seeds[0].thresholds for each in found)
     assert (own, stored) == (pytest.approx([0.5, 0.5]), pytest.approx([0.85, 0.9]))
     assert [scored_system(each).test.scores()[0] for each in found] == [1.0, 0.0]

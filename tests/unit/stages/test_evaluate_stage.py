@@ -46,9 +46,7 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
         said = {name: f"{name} of {folder.name}" for name in PARTS}
         return SimpleNamespace(**said, plain=1, texts_per_second=900.0, decision="decoder")
 
-    def combined(said: list[str], part: Any, truth: Any, thresholds: Any = ()) -> list[str]:
-        if thresholds:
-            given["thresholds"] = thresholds
+    def combined(said: list[str], part: Any, truth: Any) -> list[str]:
         return said
 
     def evaluated(name: str, target: Any, **settings: Any) -> SimpleNamespace:
@@ -80,7 +78,7 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
     assert given["seeds"] == [7, 2, 5]
     passed = {"dev_output": "dev", "test_output": "test", "costs": "cost", "alone": "alone", "thresholds": "thresholds"}
     for key, name in {**passed, "temperatures": "temperature"}.items():
-        assert given[key] == [f"{name} of seed-{seed}" for seed in (7, 2, 5)]
+        assert list(given[key]) == [f"{name} of seed-{seed}" for seed in (7, 2, 5)]
     assert given["target"].plain == 1, "the class that the model takes for plain"
     assert given["decision"] == "decoder"
     assert given["timed"] == ("seed-7", ["good film", "good film"], 9)

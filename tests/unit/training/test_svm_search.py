@@ -275,7 +275,7 @@ def test_folds_choose_settings_and_scale_and_return_their_predictions() -> None:
         wanted.append(Predicted(predict(model, dev).logits / float(model.scale), None))
     labels = np.concatenate([gold_labels(dev) for _, dev in parts])
     assert scale == pytest.approx(fit_scale(pool(wanted), labels))
-    for found, margins in zip(results.predictions, wanted, strict=True):
+    for found, margins in zip(results.judged, wanted, strict=True):
         assert_allclose(found.logits, scaled(margins, scale).logits, atol=1e-5)
 
 

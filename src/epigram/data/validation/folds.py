@@ -20,7 +20,7 @@ def needs_folds(split: SplitCodes, dev: float) -> bool:
     return not (split == DEV).any() and round(dev * int((split == TRAIN).sum())) < MIN_DEV_ROWS
 
 
-def needs_nested(split: SplitCodes, test: float) -> bool:
+def lacks_test(split: SplitCodes, test: float) -> bool:
     """Return whether the source has no test split, and its rows are too few for one.
 
     They are if the share `test` of train has fewer than MIN_TEST_ROWS rows, and that many rows are a share of more than
@@ -59,16 +59,16 @@ def assign_folds(
     return fold
 
 
-def describe_folds(rows: int, folds: int, seed: int, *, nested: bool) -> list[str]:
-    """Return the notes that train has folds, and that they are `nested`."""
+def describe_folds(rows: int, folds: int, seed: int, *, scored: bool) -> list[str]:
+    """Return the notes that train has folds, and that they are `scored`, without a test split."""
     chosen = (
         f"The source has no dev split, and a new one would have fewer than {MIN_DEV_ROWS} rows: systems are chosen by "
         f"the predictions for all {rows:,} training rows in a cross-validation of {folds} folds (seed {seed}); equal "
         "texts are in one fold. The final model of a system is trained on all of train."
     )
-    scored = (
+    replaced = (
         f"The source has no test split, and {MIN_TEST_ROWS} rows would be more than a fifth of it: the test scores are "
-        "those of a nested cross-validation. Each fold is predicted by models that were trained on the other folds, "
-        "with what only these chose."
+        "out of fold. Each fold is predicted by models that were trained on the other folds, with settings that the "
+        "other folds choose. The score of the chosen system is less the expected optimism of the choice."
     )
-    return [chosen, scored] if nested else [chosen]
+    return [chosen, replaced] if scored else [chosen]

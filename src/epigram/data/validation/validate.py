@@ -15,7 +15,7 @@ from epigram.core.errors import DataError, ParameterError
 from epigram.data.sources.source import check_named_labels
 from epigram.data.validation import report_notes, violations
 from epigram.data.validation.cross_row_rules import RuleResults, absent_labels, apply_rules
-from epigram.data.validation.folds import assign_folds, describe_folds, needs_folds, needs_nested
+from epigram.data.validation.folds import assign_folds, describe_folds, lacks_test, needs_folds
 from epigram.data.validation.leakage import count_leaks, count_repeats, in_train
 from epigram.data.validation.row_batches import Part, Rows
 from epigram.data.validation.row_index import NO_SPLIT, TRAIN, LabelCodes, SplitCodes, split_names
@@ -65,8 +65,8 @@ def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) ->
     results = apply_rules(scan, labels, settings.min_per_class, actions, inferred=tokens_only)
     repeated, label_codes = scan.index.repeated, scan.index.labels
     folds = _count_folds(results.kept, rows, source, settings)
-    nested = folds > 0 and needs_nested(results.kept, settings.test)
-    dev, test = None if folds else settings.dev, None if nested else settings.test
+    scored = folds > 0 and lacks_test(results.kept, settings.test)
+    dev, test = None if folds else settings.dev, None if scored else settings.test
     with_splits, split_notes = create_splits(
         results.kept, label_codes, repeated, dev=dev, test=test, seed=settings.split_seed
     )
@@ -87,7 +87,7 @@ def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) ->
         *report_notes.leaked_texts(leaking["left"], leaking["found"]),
         *split_notes,
         *sample_notes,
-        *(describe_folds(int((split == TRAIN).sum()), folds, settings.split_seed, nested=nested) if folds else []),
+        *(describe_folds(int((split == TRAIN).sum()), folds, settings.split_seed, scored=scored) if folds else []),
         *report_notes.absent_labels(absent_labels(classes)),
     ]
     parts, flagged = _output_parts(rows, split, after, fold)

@@ -179,7 +179,7 @@ def linear(facts: Facts) -> list[Candidate]:
 def trained(facts: Facts, quality: Quality) -> list[Candidate]:
     """Return the variants of the systems that are trained by gradient descent; `best` tries more than one rate.
 
-    Without a test split it does not, because the trials would choose by rows that the nested cross-validation scores.
+    Without a test split it does not, because the trials would choose by rows whose out-of-fold predictions are scored.
     """
     if quality == "fast":
         return []

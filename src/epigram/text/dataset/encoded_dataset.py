@@ -105,15 +105,10 @@ class View:
         """Name of the split whose predictions choose among systems: dev, or train if it has folds."""
         return "train" if self.folds else "dev"
 
-    @cached_property
-    def nested(self) -> bool:
-        """Whether a nested cross-validation on the folds replaces test, which then has no rows."""
-        return self.folds > 0 and not len(self.split("test"))
-
     @property
     def scoring(self) -> str:
-        """Name of the split whose predictions are scored: test, or train if the cross-validation is nested."""
-        return "train" if self.nested else "test"
+        """Name of the split whose predictions are scored: test, or train if it has folds and test has no rows."""
+        return "test" if len(self.split("test")) else self.choosing
 
     def fold(self, number: int) -> View:
         """Return the view of one fold: its dev is that fold, its train and vocabulary are those of the others."""

@@ -66,11 +66,6 @@ class ValidatedCorpus:
         """Names of the splits that a view has."""
         return SPLITS
 
-    @property
-    def nested(self) -> bool:
-        """Whether a nested cross-validation replaces test."""
-        return self.folds > 0 and not self.rows["test"]
-
     def fold(self, number: int) -> ValidatedCorpus:
         """Return the corpus with one fold of train as dev, the other folds as train, and no test."""
         return _Fold(number=number, **vars(self) | {"folds": 0})

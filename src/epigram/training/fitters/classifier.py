@@ -20,7 +20,7 @@ from epigram.training.fitted_head import can_fit_head, fit_head
 from epigram.training.linear.bags import as_bags
 from epigram.training.objectives.label_objective import label_objective
 from epigram.training.plan import Course, Event, Plan, median_plan, plan_of_folds
-from epigram.training.trained import FitOptions, Fold, FoldResults, NestedFold, Trained, others
+from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, choose_on_folds
 from epigram.training.trainer import Trainer
 
 LOGITS = "logits.safetensors"
@@ -65,24 +65,12 @@ def fit_folds(folds: Iterable[Fold]) -> FoldResults:
     """Train a model for each fold, and choose the plan of the final training by their scores.
 
     The predictions of a fold are those of the evaluation that is nearest to the plan that the others choose: the best
-    of several evaluations of a few rows would score too high.
+    of several evaluations of a few rows would score too high. They also tune the final model.
     """
-    given = list(folds)
-    results = [_trained_fold(fold) for fold in given]
+    results = [_trained_fold(fold) for fold in folds]
     plans = [each.plan for each in results]
-    found = [_nested(results, place) for place in range(len(results))]
-    return FoldResults(
-        choice=plan_of_folds([each.course for each in results]),
-        predictions=[each.own for each in found],
-        history=results[plans.index(median_plan(plans))].history,
-        nested=found if given[0].options.nested else [],
-    )
-
-
-def _nested(results: list[_Result], place: int) -> NestedFold:
-    rest = others(results, place)
-    plan = plan_of_folds([each.course for each in rest])
-    return NestedFold(results[place].at(plan), [each.at(plan) for each in rest])
+    found = choose_on_folds(results, lambda given: plan_of_folds([each.course for each in given]), _Result.at)
+    return replace(found, judged=found.predictions, history=results[plans.index(median_plan(plans))].history)
 
 
 def _trained_fold(fold: Fold) -> _Result:

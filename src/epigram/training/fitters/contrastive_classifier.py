@@ -10,7 +10,7 @@ from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.training import fitters
 from epigram.training.checkpoint import mark_finished, read_finished
-from epigram.training.fitters.frozen_classifier import choose_on_folds, encode, make_problem
+from epigram.training.fitters.frozen_classifier import choose_head, encode, make_problem
 from epigram.training.known_encodings import Encodings
 from epigram.training.objectives.contrastive import Contrastive
 from epigram.training.plan import WHOLE
@@ -33,8 +33,7 @@ def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, op
 @fitters.register_on_folds("contrastive_classifier")
 def fit_folds(folds: Iterable[Fold]) -> FoldResults:
     """Train an encoder for each fold, and choose the head's settings by the loss on all held-out texts together."""
-    given = list(folds)
-    return choose_on_folds([_fold_problem(fold) for fold in given], nested=given[0].options.nested)
+    return choose_head([_fold_problem(fold) for fold in folds])
 
 
 def _fold_problem(fold: Fold) -> Any:

@@ -23,7 +23,7 @@ from epigram.training.known_encodings import Encodings, Floats, KnownEncodings
 from epigram.training.label_prior import is_worth, prior_weights
 from epigram.training.ngram_regression import NgramProblem
 from epigram.training.row_space import deviations, from_row_space, in_row_space
-from epigram.training.trained import FitOptions, Fold, FoldResults, NestedFold, Trained, closed_form, others, pool
+from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, choose_on_folds, closed_form, pool
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)  # C of scikit-learn: the inverse of the penalty's weight
 STRENGTHS = (5.0, 10.0, 20.0, 40.0)  # of the prior: logits of a text that is as similar as can be to a name
@@ -68,19 +68,15 @@ def fit_folds(folds: Iterable[Fold]) -> FoldResults:
     given, known = list(folds), KnownEncodings(encode)
     loaded = ((fold.load(), fold.options) for fold in given)
     problems = [make_problem(*data, options, Encodings.of(known.of, *data)) for data, options in loaded]
-    found = choose_on_folds(problems, nested=given[0].options.nested)
+    found = choose_head(problems)
     return replace(found, choice=Choice(found.choice, known))
 
 
-def choose_on_folds(problems: Sequence[Any], *, nested: bool) -> FoldResults:
+def choose_head(problems: Sequence[Any]) -> FoldResults:
     """Return the settings with the lowest loss on the held-out texts of all folds together, and the predictions."""
-    settings, found = problems[0].choose(problems), []
-    for place, problem in enumerate(problems) if nested else ():
-        rest = others(problems, place)
-        chosen = problem.choose(rest)
-        found.append(NestedFold(problem.predicted(chosen), [each.predicted(chosen) for each in rest]))
-    predictions = [problem.predicted(settings) for problem in problems]
-    return FoldResults(choice=settings, predictions=predictions, nested=found)
+    return choose_on_folds(
+        problems, lambda given: given[0].choose(given), lambda problem, settings: problem.predicted(settings)
+    )
 
 
 def make_problem(

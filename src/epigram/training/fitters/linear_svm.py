@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,13 +12,13 @@ import numpy as np
 from epigram.core.errors import ParameterError
 from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvm, SvmSettings
-from epigram.models.predict import gold_labels, predict
+from epigram.models.predict import Predicted, gold_labels, predict
 from epigram.training import fitters
 from epigram.training.config import ClassWeight
 from epigram.training.svm import fit_scale, scaled
-from epigram.training.svm_search import Kept, SvmProblem, choose, choose_nested
+from epigram.training.svm_search import Candidate, Kept, SvmProblem, choose, fit_margins
 from epigram.training.tfidf import load_blas
-from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, closed_form
+from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, choose_on_folds, closed_form
 
 SEARCH_COST, SEARCH_ROWS = 16_000_000, 2_000  # tokens times classes that a search reads of train; its least texts
 
@@ -43,14 +44,16 @@ def fit_model(model: LinearSvm, train: TextBatches, dev: TextBatches | None, opt
 @fitters.register_on_folds("linear_svm")
 def fit_folds(folds: Iterable[Fold]) -> FoldResults:
     """Choose the settings and one scale of the margins by the SVMs of all folds."""
-    given = list(folds)
+    given, kept = list(folds), Kept()
     problems = [_problem(*fold.load(), fold.options) for fold in given]
-    options, kept = given[0].options, Kept()
-    with _name_system(options.path):
-        found = choose(problems, kept if options.nested else None)
-        nested = choose_nested(problems, kept) if options.nested else []
-    predictions = [scaled(each, found.scale) for each in found.margins]
-    return FoldResults(choice=SvmChoice(found.settings, found.scale), predictions=predictions, nested=nested)
+
+    def predict(problem: SvmProblem, found: Candidate) -> Predicted:
+        margins, _ = fit_margins(problem, problem.model.fitting(found.settings), kept)
+        return scaled(margins, found.scale)
+
+    with _name_system(given[0].options.path):
+        results = choose_on_folds(problems, lambda some: choose(some, kept), predict)
+    return replace(results, choice=SvmChoice(results.choice.settings, results.choice.scale))
 
 
 def fit(

@@ -10,7 +10,7 @@ from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
 from epigram.models.random_baseline import RandomBaseline
 from epigram.training import fitters
-from epigram.training.trained import FitOptions, Fold, FoldResults, NestedFold, Trained, closed_form, others
+from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, closed_form
 
 
 @fitters.register("random_baseline")
@@ -28,8 +28,7 @@ def fit_folds(folds: Iterable[Fold]) -> FoldResults:
         model, train, dev = fold.load()
         fit(model, train, dev, seed=fold.options.seed)
         found.append(predict(model, dev))
-    nested = [NestedFold(each, others(found, n)) for n, each in enumerate(found)]
-    return FoldResults(choice=True, predictions=found, nested=nested)
+    return FoldResults(choice=True, predictions=found, judged=found)
 
 
 def fit(model: RandomBaseline, train: TextBatches, dev: TextBatches | None, *, seed: int) -> None:
