@@ -293,7 +293,7 @@ def test_without_an_encoder_a_network_from_scratch_is_tried_and_chosen() -> None
     assert list(plan.systems) == ["tfidf_svm", "textcnn"]
 
 
-def test_no_rates_are_compared_on_rows_that_a_nested_cross_validation_scores() -> None:
+def test_no_rates_are_compared_on_rows_that_are_scored_out_of_fold() -> None:
     machine, few = Machine(1e-4), replace(FOLDED, train=400, test=0)
     plan = plan_of(machine, 3_000, "best", few)
     assert plan.systems["fine_tuned"]["train"]["learning_rate"] == RATES[0] != 1e-4
