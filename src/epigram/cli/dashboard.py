@@ -34,7 +34,7 @@ def main(
     if stop:
         stop_command.main()
         return
-    root = enter_project("dashboard", "serve")
+    root = enter_project("dashboard", "flows.serve")
     from epigram.runner.service import process_manager, service_lock
 
     for number in (signal.SIGINT, signal.SIGTERM):  # one handler for both; background jobs of a shell ignore SIGINT

@@ -23,7 +23,7 @@ def main(
 
     Example: epigram drift --file texts.txt
     """
-    flow, root = find_flow("drift", "drift", "drift_check"), Path.cwd()
+    flow, root = find_flow("drift", "flows.drift.drift_check"), Path.cwd()
     from epigram.runner.prefect.execution import call_flow
     from epigram.runner.retraining.drift import NO_CHAMPION, markdown_table
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,23 +13,30 @@ from epigram.core.extras import require
 PACKAGES = ("dvc", "prefect")  # of the extra `pipeline`
 
 
-def find_flow(command: str, module: str, name: str) -> Callable[[], Any]:
-    """Return a function that imports `name` from flows/MODULE.py of the project in the current folder.
+def find_flow(command: str, entrypoint: str) -> Callable[[], Any]:
+    """Return a function that loads a flow of the project in the current folder, which takes a second, by Prefect.
 
-    The import takes a second, because it includes Prefect. `command` and the errors are those of `enter_project`.
+    `entrypoint` names the flow as in prefect.yaml, for example flows.pipeline.pipeline: a project has flows of its own,
+    which this package does not import. Raises the errors of `enter_project`.
     """
-    enter_project(command, module)
-    return lambda: getattr(importlib.import_module(f"flows.{module}"), name)
+    enter_project(command, entrypoint.rpartition(".")[0])
+
+    def load() -> Any:
+        from prefect.flows import load_flow_from_entrypoint
+
+        return load_flow_from_entrypoint(entrypoint, use_placeholder_flow=False)
+
+    return load
 
 
 def enter_project(command: str, module: str) -> Path:
-    """Put the current folder on Python's search path and return it.
+    """Put the current folder on Python's search path and return it; `module` is that of a flow, such as flows.pipeline.
 
     Raises MissingPackageError if `command` cannot run because DVC or Prefect is not installed, InputMissingError if the
-    folder has no flows/MODULE.py.
+    folder does not have the module.
     """
     require(f"epigram {command}", "pipeline", *PACKAGES)
-    path, root = Path("flows", f"{module}.py"), Path.cwd()
+    path, root = Path(*module.split(".")).with_suffix(".py"), Path.cwd()
     if not path.is_file():
         raise InputMissingError(f"{path} does not exist; run the command in the folder of a project")
     if str(root) not in sys.path:

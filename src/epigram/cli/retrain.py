@@ -31,7 +31,7 @@ def main(
 
     Example: epigram retrain --show
     """
-    flow, root = find_flow("retrain", "retrain", "retrain"), Path.cwd()
+    flow, root = find_flow("retrain", "flows.retrain.retrain"), Path.cwd()
     from epigram.runner.champions import champion
     from epigram.runner.prefect.execution import call_flow
 

@@ -45,7 +45,7 @@ def main(
     Example: epigram run --dataset mr --systems transformer_f,tfidf_svm --seeds 0,1,2
     """
     started = time.monotonic()
-    flow = find_flow("run", "pipeline", "pipeline")
+    flow = find_flow("run", "flows.pipeline.pipeline")
     request = make_request(
         dataset=dataset,
         systems=systems,
@@ -83,4 +83,4 @@ def _planned(request: Request, started: float, budget: str, quality: str, plan: 
     asked = replace(request, dataset=request.dataset or dataset_of(request.root / "params.yaml"))
     if goal.warning:
         echo(goal.warning, file=sys.stderr)
-    return execute_search(asked, goal, started, find_flow("run", "search", "search"))
+    return execute_search(asked, goal, started, find_flow("run", "flows.search.search"))

@@ -40,7 +40,7 @@ def main(
 
     Example: epigram sweep --systems textcnn --over dataset=mr,ced --over seeds=[0],[1]
     """
-    flow = find_flow("sweep", "sweep", "sweep")
+    flow = find_flow("sweep", "flows.sweep.sweep")
     base = make_request(dataset=dataset, systems=systems, seeds=seeds, changes=set_, max_parallel=1)
     from epigram.runner.prefect.execution import execute_sweep
     from epigram.runner.prefect.sweep import make_trials
