@@ -66,15 +66,12 @@ def git(
 
 def _disk_error(folder: Path, message: str) -> int | None:
     """Return the errno of the disk error behind a failure of git, or None; git does not always name a full disk."""
-    named = (code for code in (errno.ENOSPC, errno.EROFS) if os.strerror(code) in message)
-    return next(named, errno.ENOSPC if _is_full(folder, message) else None)
-
-
-def _is_full(folder: Path, message: str) -> bool:
+    for code in (errno.ENOSPC, errno.EROFS):
+        if os.strerror(code) in message:
+            return code
     folders = (folder, Path(gettempdir()))  # the latter contains the index
-    return bool(WRITE_FAILURE.search(message)) and any(
-        shutil.disk_usage(each).free < MIN_FREE_BYTES for each in folders
-    )
+    full = any(shutil.disk_usage(each).free < MIN_FREE_BYTES for each in folders)
+    return errno.ENOSPC if full and WRITE_FAILURE.search(message) else None
 
 
 def head(folder: Path) -> str | None:

@@ -54,7 +54,8 @@ def main() -> None:
         f"{out}: removed the damaged cache files and the output"
         for out in remove_damaged_outputs(root, adapter.locked_stages(root))
     ]
-    removed = _remove_damaged(_all_cache_files(adapter.cache_folder(root)))
+    cache = adapter.cache_folder(root).glob("??/*")
+    removed = _remove_damaged(path for path in cache if CACHE_NAME.fullmatch(f"{path.parent.name}{path.name}"))
     messages += [f"{path.parent.name}{path.name}: removed this damaged file from DVC's cache" for path in removed]
     echo("\n".join([*messages, "run dvc repro to recreate what was removed" if messages else "nothing is damaged"]))
 
@@ -108,22 +109,16 @@ def _cache_files(cache: Path, name: str) -> Iterator[Path]:
                     yield cache / each["md5"][:2] / each["md5"][2:]
 
 
-def _all_cache_files(cache: Path) -> Iterator[Path]:
-    for path in cache.glob("??/*"):
-        if CACHE_NAME.fullmatch(f"{path.parent.name}{path.name}"):
-            yield path
-
-
 def _remove_damaged(files: Iterable[Path]) -> list[Path]:
-    bad = [path for path in files if path.exists() and _md5(path) != f"{path.parent.name}{path.stem}"]
-    for path in bad:
-        path.unlink(missing_ok=True)
-    return bad
-
-
-def _md5(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    """Delete the files of the cache whose MD5 differs from their name, and return them."""
+    damaged = []
+    for path in [each for each in files if each.exists()]:  # all of them before the first one is deleted
+        with path.open("rb") as file:
+            md5 = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+        if md5 != f"{path.parent.name}{path.stem}":
+            path.unlink(missing_ok=True)
+            damaged.append(path)
+    return damaged
 
 
 def _is_inside(root: Path, path: str) -> bool:

@@ -58,14 +58,12 @@ def _update_file(root: Path, name: str, content: bytes, recorded: str | None, re
             temporary.write_bytes(content)
         result.written.append(name)
     else:
-        result.diffs[name] = _diff(name, path.read_bytes(), content)
+        old, new_lines = (
+            each.decode(errors="replace").splitlines(keepends=True) for each in (path.read_bytes(), content)
+        )
+        names = f"{name} (yours)", f"{name} (epigram {epigram.__version__})"
+        result.diffs[name] = "".join(difflib.unified_diff(old, new_lines, *names))
 
 
 def _hash(path: Path) -> str | None:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
-
-
-def _diff(name: str, old: bytes, new: bytes) -> str:
-    """Return the changes that make the user's file the new one, as a unified diff."""
-    before, after = (content.decode(errors="replace").splitlines(keepends=True) for content in (old, new))
-    return "".join(difflib.unified_diff(before, after, f"{name} (yours)", f"{name} (epigram {epigram.__version__})"))

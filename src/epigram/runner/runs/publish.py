@@ -111,7 +111,9 @@ def write_run(run: Run, graph: Graph, workspace: Workspace, plan: Mapping[str, A
     The folder also has the `plan` of a search. If the run succeeded, runs/latest points to it. A failed run never
     replaces a complete one of its name: it is written to runs/NAME-failed. Returns the folder.
     """
-    folder, summary_file = _folder(run, workspace.main / "runs"), graph.find("summary.json")
+    runs, summary_file = workspace.main / "runs", graph.find("summary.json")
+    names = chain([run.name, f"{run.name}{FAILED}"], (f"{run.name}{FAILED}-{number}" for number in count(2)))
+    folder = next(runs / name for name in names if not run.code or not _is_complete(runs / name))
     with atomic_folder(folder) as temporary:
         write_json(temporary / "summary.json", run.as_json() | {"name": folder.name})
         if plan:
@@ -130,12 +132,6 @@ def write_run(run: Run, graph: Graph, workspace: Workspace, plan: Mapping[str, A
     return folder
 
 
-def _folder(run: Run, runs: Path) -> Path:
-    """Return the folder of `run` in `runs`; that of a failed run has no complete run."""
-    names = chain([run.name, f"{run.name}{FAILED}"], (f"{run.name}{FAILED}-{number}" for number in count(2)))
-    return next(runs / name for name in names if not run.code or not _is_complete(runs / name))
-
-
 def _is_complete(folder: Path) -> bool:
     """Return whether `folder` has the summary of a run that succeeded."""
     try:
@@ -149,37 +145,22 @@ def create_artifacts(run: Run, graph: Graph, folder: Path) -> None:
     """Create the run's artifacts in Prefect's dashboard; each key also lists the artifacts of earlier runs."""
     from prefect.artifacts import create_markdown_artifact
 
-    for key, text in _artifacts(run, graph, folder).items():
-        create_markdown_artifact(text, key=key)
-
-
-def _artifacts(run: Run, graph: Graph, folder: Path) -> dict[str, str]:
-    corpus = graph.find("corpus.json")
-    artifacts = {"data": markdown.corpus(read_json(corpus))} if corpus else {}
+    if corpus := graph.find("corpus.json"):
+        create_markdown_artifact(markdown.corpus(read_json(corpus)), key="data")
     if summary := run.summary:
         charts = run_charts.draw_charts(graph, summary.chosen_system)
         images = [markdown.image(title, svg) for title, svg in charts.items()]
-        artifacts |= {
-            "comparison": markdown.comparison(summary, images),
-            "report": markdown.report(run.name, summary.verdict, folder),
-        }
-    return artifacts
+        create_markdown_artifact(markdown.comparison(summary, images), key="comparison")
+        create_markdown_artifact(markdown.report(run.name, summary.verdict, folder), key="report")
 
 
 def _speed(workspace: Path, row: dict[str, Any], graph: Graph) -> dict[str, Any]:
     """Return the measured speed of the row's model; empty if the measurement belongs to another model."""
-    file, manifest = (
-        workspace / SPEED_FOLDER / f"{row['system']}.json",
-        _manifest(graph, row["system"], row["seeds"][0]),
-    )
+    file = workspace / SPEED_FOLDER / f"{row['system']}.json"
+    outs = [out for stage in graph for out in stage.outs if out.name == row["system"]]
+    manifests = [out / f"seed-{row['seeds'][0]}" / "manifest.json" for out in reversed(outs)]  # the final model first
+    manifest = next((each for each in manifests if each.is_file()), None)
     if manifest is None or not file.exists():
         return {}
     measured: dict[str, Any] = read_json(file)
     return measured if measured.pop("model", None) == sha256(manifest) else {}
-
-
-def _manifest(graph: Graph, system: str, seed: int) -> Path | None:
-    """Return the manifest of a system's final model, which the last stage with a manifest wrote; None if missing."""
-    outs = [out for stage in graph for out in stage.outs if out.name == system]
-    files = [out / f"seed-{seed}" / "manifest.json" for out in reversed(outs)]
-    return next((file for file in files if file.is_file()), None)
