@@ -14,8 +14,9 @@ from tests.support.toy import Toy
 def model_files(number: int) -> dict[str, str]:
     """Return the files of a model folder that the last stage writes."""
     weights = f"weights {number}"
-    manifest = {"sha256": {"model.safetensors": sha256(weights.encode()).hexdigest()}}
-    return {"chosen/model.safetensors": weights, "chosen/manifest.json": json.dumps(manifest)}
+    files = {"model.safetensors": weights, "config.json": "{}"}
+    manifest = {"sha256": {name: sha256(text.encode()).hexdigest() for name, text in files.items()}}
+    return {f"chosen/{name}": text for name, text in (files | {"manifest.json": json.dumps(manifest)}).items()}
 
 
 def made(toy: Toy, number: int) -> Champion:

@@ -19,8 +19,8 @@ from typing_extensions import TypedDict
 
 from epigram.core.config_types import Count, InnerPath, Name, Positive, parse_json, shown, validate_as
 from epigram.core.errors import DataError, InputMissingError, ParameterError, TryAgainError
-from epigram.core.files import atomic_folder, is_inside, read_json, remove_leftovers, sha256, write_text
-from epigram.models.manifest import MEMBERS
+from epigram.core.files import atomic_folder, is_inside, remove_leftovers, sha256, write_text
+from epigram.models import manifest
 from epigram.runner.champions.champion_refs import check_not_checked_out, check_not_locked, exists, resolve
 from epigram.runner.champions.champion_tree import add_to_index, temporary_index, untracked_inputs
 from epigram.runner.git import FIXED_AUTHOR, git, head, read_file_at
@@ -152,12 +152,8 @@ def promote(root: Path, workspace: Path, champion: Champion, reference: str) -> 
     """
     check_can_promote(root)
     before = current(root)
-    champion = replace(
-        champion,
-        number=before.number + 1 if before else 1,
-        previous=before.number if before else None,
-        since=_now(),
-    )
+    previous = before.number if before else None
+    champion = replace(champion, number=(previous or 0) + 1, previous=previous, since=_now())
     # Leftovers of killed processes; later promotions use other folders.
     remove_leftovers((root / "runs").glob(f"*/.{REFERENCE}.*"))
     write_text(root / "runs" / champion.run / REFERENCE, reference)
@@ -223,7 +219,7 @@ def restore(root: Path, champion: Champion, commit: str | None = None) -> Path:
 
 def model_hash(model: Path) -> str:
     """Return the SHA-256 of the model's manifest, which contains the hashes of its files."""
-    return sha256(model / "manifest.json")
+    return sha256(model / manifest.MANIFEST)
 
 
 def _commit_entry(root: Path, champion: Champion, tree: str, source_commit: str | None) -> None:
@@ -232,18 +228,12 @@ def _commit_entry(root: Path, champion: Champion, tree: str, source_commit: str 
     parents = [word for parent in dict.fromkeys((before, source_commit)) if parent for word in ("-p", parent)]
     message = f"{champion}\n\n{champion.verdict}"
     commit = git(root, "commit-tree", tree, *parents, "-m", message, env=AUTHOR, durable=True)
-    tag_object = _tag_object(root, champion, commit)
+    name, tagger = tag(champion.number).removeprefix("refs/tags/"), git(root, "var", "GIT_COMMITTER_IDENT", env=AUTHOR)
+    content = f"object {commit}\ntype commit\ntag {name}\ntagger {tagger}\n\n{champion}\n"
+    tag_object = git(root, "mktag", text=content, env=AUTHOR, durable=True)  # an annotated tag, without a ref yet
     branch_update = f"update {BRANCH} {commit} {before or '0' * len(commit)}\n"
     commands = f"create {tag(champion.number)} {tag_object}\noption no-deref\n{branch_update}"  # it may be symbolic
     git(root, "update-ref", "--stdin", text=commands, durable=True)
-
-
-def _tag_object(root: Path, champion: Champion, commit: str) -> str:
-    """Create an annotated tag object of `commit`, without a ref, and return its hash."""
-    name = tag(champion.number).removeprefix("refs/tags/")
-    tagger = git(root, "var", "GIT_COMMITTER_IDENT", env=AUTHOR)
-    content = f"object {commit}\ntype commit\ntag {name}\ntagger {tagger}\n\n{champion}\n"
-    return git(root, "mktag", text=content, env=AUTHOR, durable=True)
 
 
 def _restore_model(root: Path, champion: Champion, commit: str, model: Path) -> None:
@@ -269,21 +259,13 @@ def _restore_model(root: Path, champion: Champion, commit: str, model: Path) -> 
 
 def _is_intact(model: Path, expected: str) -> bool:
     """Return whether the folder contains the complete, unchanged model."""
-    file = model / "manifest.json"
-    if not file.is_file() or sha256(file) != expected:
+    if not (model / manifest.MANIFEST).is_file() or model_hash(model) != expected:
         return False
-    return all(_has_listed_files(folder) for folder in (model, *(model / MEMBERS).glob("*")))
-
-
-def _has_listed_files(folder: Path) -> bool:
-    """Return whether the folder has all files that its manifest lists, unchanged."""
-    if not (folder / "manifest.json").is_file():
+    try:
+        manifest.verify(model)
+    except (DataError, InputMissingError):
         return False
-    values = read_json(folder / "manifest.json")
-    digests = values.get("sha256") if isinstance(values, dict) else None
-    if not isinstance(digests, dict):
-        return False
-    return all((folder / name).is_file() and sha256(folder / name) == digest for name, digest in digests.items())
+    return True
 
 
 def _read_entry(root: Path, commit: str) -> Champion:
