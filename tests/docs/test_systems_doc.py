@@ -1,4 +1,4 @@
-"""Examples of docs/systems.md: settings of systems, combinations of layers, a new system and a new column."""
+"""Examples of docs/systems.md and docs/development.md: settings, combinations of layers, a new system and column."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ from tests.support.saved_systems import saved
 
 ROOT = Path(__file__).parents[2]
 DOC = (ROOT / "docs/systems.md").read_text(encoding="utf-8")
+DEVELOPMENT = (ROOT / "docs/development.md").read_text(encoding="utf-8")
 SYSTEMS = sorted(RECIPES)
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", DOC, re.DOTALL)
+def blocks(language: str, page: str = DOC) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 
 def settings_of(block: str) -> Settings:
@@ -97,7 +98,7 @@ def test_a_combination_is_allowed_and_its_systems_build(block: str) -> None:
 @pytest.fixture
 def example() -> Iterator[str]:
     """Register the new system of the page during the test; yield its name."""
-    code, *_ = blocks("python")
+    code = next(block for block in blocks("python", DEVELOPMENT) if "class GatedHead" in block)
     assert len(code.splitlines()) < 60
     before = set(RECIPES)
     module = ModuleType("example")
@@ -145,7 +146,7 @@ def test_the_new_system_stands_in_params_yaml_like_any_other(example: str) -> No
 
 
 def test_the_column_of_the_example_is_in_the_tables_that_it_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, code, *_ = blocks("python")
+    code = next(block for block in blocks("python", DEVELOPMENT) if "@column" in block)
     monkeypatch.setattr(columns, "COLUMNS", [*columns.COLUMNS])
     exec(code, dict(vars(columns)))
     systems = [system("cnn", [{1}], [{2}], price=cost(depth=4))]
