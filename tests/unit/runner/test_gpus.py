@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
+from epigram.runner.scheduling.needs import set_needs
 
 from epigram.core.errors import ParameterError
 from epigram.models.registry import RECIPES
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.scheduling import gpus
 from epigram.runner.scheduling.gpus import GpuPool, gpus_by_stage, stages_per_gpu, visible_gpus
-from epigram.runner.scheduling.needs import set_needs
 from epigram.runner.scheduling.planned_systems import PlannedSystem
 from epigram.runner.scheduling.slots import Slots, slots_by_system
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
