@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from epigram.models.registry import RECIPES
+from epigram.recipes.registry import RECIPES
 from epigram.training.config import TrainingConfig, configure
 from epigram.training.threads import resolve_threads
 

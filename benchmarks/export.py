@@ -25,8 +25,8 @@ from epigram.inference.runtime import OnnxModel
 from epigram.models.batches import TextBatches
 from epigram.models.precision import Precision, has_fast_bf16, matmul_precision, prepare_for_inference
 from epigram.models.predict import Predicted, predict
-from epigram.models.registry import RECIPES
 from epigram.models.serialization import load, save
+from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.objectives.label_objective import label_objective
 from epigram.training.trainer import Trainer

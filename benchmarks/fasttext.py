@@ -18,8 +18,8 @@ from benchmarks.timing import Plan, process
 from epigram.inference.dataset_batches import batches_of
 from epigram.models.predict import predict
 from epigram.models.recipe import ENCODERS, parse_part
-from epigram.models.registry import RECIPES
 from epigram.models.serialization import load as load_model
+from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import Split, View
 from epigram.text.tokens.tokenizers import load
 

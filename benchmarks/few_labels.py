@@ -26,7 +26,7 @@ from benchmarks.corpora import checkpoint, chosen, staged
 from epigram.inference.dataset_batches import batches_of, template_of
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.predict import predict
-from epigram.models.registry import RECIPES
+from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import Split, View
 from epigram.training.cross_validation import cross_validate
 from epigram.training.train_system import train_system

@@ -15,10 +15,10 @@ from epigram.inference.dataset_batches import default_device
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.recipe import ENCODERS, HEADS
-from epigram.models.registry import RECIPES
 from epigram.nn.encoders.pretrained import PretrainedConfig
 from epigram.nn.heads.linear import LinearConfig
 from epigram.nn.layers.types import DataSpec
+from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import Split
 
 VOCABULARY, CLASSES, PAD, UNK = 21_128, 10, 0, 1  # vocabulary size of the Chinese BERT

@@ -20,7 +20,7 @@ from benchmarks.timing import Plan
 from epigram.models.batches import TextBatches
 from epigram.models.precision import matmul_precision
 from epigram.models.predict import predict
-from epigram.models.registry import RECIPES
+from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.label_objective import label_objective

@@ -18,8 +18,8 @@ from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, cores, process
 from epigram.inference.dataset_batches import template_of
 from epigram.inference.predictor import Predictor
-from epigram.models.registry import RECIPES
 from epigram.models.serialization import save
+from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
 
 TEXTS = 1_000

@@ -9,7 +9,7 @@ import torch
 
 from epigram.inference.dataset_batches import data_spec_of
 from epigram.models.precision import has_fast_bf16
-from epigram.models.registry import RECIPES
+from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
 
 SYSTEM, LENGTH = "bert", 128

@@ -23,9 +23,9 @@ from benchmarks.timing import Plan
 from epigram.inference.dataset_batches import data_spec_of
 from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
-from epigram.models.registry import RECIPES
 from epigram.pruning.depth import prune
 from epigram.pruning.settings import PruneSettings
+from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.label_objective import label_objective

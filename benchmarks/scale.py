@@ -25,8 +25,8 @@ import torch
 from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvmConfig
-from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
+from epigram.recipes.registry import RECIPES
 from epigram.training.config import TrainingConfig
 from epigram.training.fitters import linear_svm
 from epigram.training.objectives.label_objective import label_objective

@@ -11,8 +11,8 @@ from benchmarks.corpora import encoded, minilm
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan, SkippedError, process
 from epigram.inference.dataset_batches import data_spec_of, template_of
-from epigram.models.registry import RECIPES
 from epigram.models.serialization import save
+from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import configure
 

@@ -33,7 +33,7 @@ from benchmarks.corpora import checkpoint, staged
 from benchmarks.timing import cores
 from epigram.inference.dataset_batches import batches_of, data_spec_of, template_of
 from epigram.models.predict import predict
-from epigram.models.registry import RECIPES
+from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.fitted_head import fit_head
 from epigram.training.objectives.base import Evaluation

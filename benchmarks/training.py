@@ -16,8 +16,8 @@ from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan
 from epigram.inference.dataset_batches import data_spec_of
 from epigram.models.precision import has_fast_bf16
-from epigram.models.registry import RECIPES
 from epigram.nn.layers.dropout import Dropout, replace_dropout
+from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
 
 SYSTEMS = ("textcnn", "dpcnn", "att_blstm", "transformer")

@@ -11,7 +11,7 @@ import pytest
 from epigram.core.errors import ParameterError
 from epigram.inference.dataset_batches import data_spec_of
 from epigram.models.recipe import Recipe
-from epigram.models.registry import RECIPES
+from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.pos.pos_table import build, save
 from epigram.text.settings import PosTableSettings

@@ -16,9 +16,9 @@ from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.predict import dev_score, predict
 from epigram.models.recipe import Recipe
-from epigram.models.registry import RECIPES
 from epigram.models.serialization import load, save
 from epigram.nn.layers.types import DataSpec
+from epigram.recipes.registry import RECIPES
 from epigram.training.config import TrainingConfig
 from epigram.training.fitters import KINDS as FITTERS
 from epigram.training.objectives.label_objective import label_objective

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from epigram.core.config_types import validate_as
-from epigram.models.registry import recipe_of
 from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec
+from epigram.recipes.registry import recipe_of
 
 ROOT = Path(__file__).parents[2]
 DEVELOPMENT = (ROOT / "docs/development.md").read_text(encoding="utf-8")

@@ -7,8 +7,8 @@ import re
 import yaml
 
 from epigram.core.config_types import validate_as
-from epigram.models.registry import recipe_of
 from epigram.models.settings import System
+from epigram.recipes.registry import recipe_of
 from tests.support.presets_page import PAGE, START, tables
 
 DOC = PAGE.read_text(encoding="utf-8")

@@ -22,11 +22,11 @@ from epigram.evaluation.summary import Corpus
 from epigram.models.attention_maps import AttentionMaps
 from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
-from epigram.models.registry import RECIPES, recipe_of
 from epigram.models.serialization import load, save
 from epigram.models.text_template import TextTemplate
 from epigram.nn import heads
 from epigram.nn.layers.types import DataSpec
+from epigram.recipes.registry import RECIPES, recipe_of
 from epigram.report import columns
 from epigram.runner.workspace.settings import Settings
 from epigram.text.prompts.prompts import mask_counts

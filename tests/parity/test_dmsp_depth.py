@@ -13,12 +13,12 @@ from torch import Tensor
 
 from epigram.models.classifier import Classifier, count_parameters
 from epigram.models.predict import predict
-from epigram.models.registry import RECIPES
 from epigram.nn.encoders.semantic_perceptron import SemanticPerceptronConfig, SemanticPerceptronEncoder
 from epigram.nn.heads.layer_ensemble import BaseClassifier, LayerEnsembleConfig, LayerEnsembleHead
 from epigram.nn.layers.depth_control import DepthControl
 from epigram.nn.layers.types import DataSpec, Encoded
 from epigram.pruning.depth import drop_layers
+from epigram.recipes.registry import RECIPES
 from epigram.training.trainer import Trainer
 from tests.parity.reference import dmsp as paper
 from tests.parity.reference.batches import padded, padded_ids, pair, scattered, texts

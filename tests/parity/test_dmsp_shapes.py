@@ -18,11 +18,11 @@ from torch import nn
 
 from epigram.models.classifier import count_parameters
 from epigram.models.complexity import batch_macs
-from epigram.models.registry import recipe_of
 from epigram.models.settings import System
 from epigram.models.text_template import TextTemplate
 from epigram.nn.heads.layer_ensemble import LayerEnsembleHead
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
+from epigram.recipes.registry import recipe_of
 
 PAGE = (Path(__file__).parents[2] / "docs/systems.md").read_text(encoding="utf-8")
 BLOCK = next(block for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) if "table4_" in block)

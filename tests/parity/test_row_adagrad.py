@@ -9,8 +9,8 @@ import torch
 
 from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
-from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
+from epigram.recipes.registry import RECIPES
 from epigram.training.config import TrainingConfig
 from epigram.training.linear.bags import as_bags
 from epigram.training.objectives.classification import Classification

@@ -23,7 +23,7 @@ MODULES = {name: re.findall(r"^python -m (epigram\.stages\.\w+) ", stage["cmd"])
 
 
 BY_NAME = [
-    ("epigram.models.registry", "epigram.recipes"),
+    ("epigram.recipes.registry", "epigram.recipes"),
     ("epigram.nn.encoders", "epigram.nn.encoders"),
     ("epigram.nn.heads", "epigram.nn.heads"),
     ("epigram.training.fitters", "epigram.training.fitters"),

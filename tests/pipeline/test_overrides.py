@@ -44,7 +44,7 @@ def test_a_system_of_params_yaml_keeps_its_own_settings(toy: Toy) -> None:
 
 
 def test_all_is_every_system_that_the_data_can_train(toy: Toy) -> None:
-    from epigram.models.registry import RECIPES
+    from epigram.recipes.registry import RECIPES
 
     assert list(written(toy, systems=("all",))["systems"]) == list(RECIPES)
     plain = written(toy, dataset="other", systems=("all",))["systems"]

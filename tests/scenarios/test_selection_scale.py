@@ -15,8 +15,8 @@ import pytest
 from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
-from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
+from epigram.recipes.registry import RECIPES
 from epigram.training.fitters.linear_svm import fit
 
 ROWS = 20

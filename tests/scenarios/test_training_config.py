@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from epigram.models.registry import recipe_of
 from epigram.models.settings import System
+from epigram.recipes.registry import recipe_of
 from epigram.training.config import TrainingConfig, configure
 
 # defaults of textcnn: learning_rate 1e-3, batch_size 32, epochs 10, patience 3; of the loop: 1e-3, 64, 20, 5

@@ -24,9 +24,9 @@ from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.predict import predict
 from epigram.models.random_baseline import RandomBaselineConfig
-from epigram.models.registry import RECIPES
 from epigram.models.serialization import load
 from epigram.nn.layers.types import DataSpec, Prediction, Tokens
+from epigram.recipes.registry import RECIPES
 from epigram.stages import train
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.pos.pos_table import build, save

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
+from epigram.recipes.registry import RECIPES
 from epigram.training.config import TrainingConfig
 from epigram.training.optimization import build_optimizer
 from epigram.training.step import optimizer_step

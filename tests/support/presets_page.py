@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from epigram.models.recipe import ENCODERS, HEADS, Preset, Recipe, parse_part
-from epigram.models.registry import PRESETS, RECIPES
+from epigram.recipes.registry import PRESETS, RECIPES
 from epigram.text.settings import View
 from epigram.training.check_system import build_placeholder, unused_settings
 from epigram.training.config import configure

@@ -41,10 +41,10 @@ def of_results(folder: Path) -> list[Format]:
 
 
 def of_pretrained(folder: Path) -> list[Format]:
-    from epigram.models.registry import RECIPES
     from epigram.nn.encoders.pretrained import PretrainedConfig
     from epigram.nn.layers.types import DataSpec
     from epigram.nn.pretrained.warm_start import find_pretrained, write
+    from epigram.recipes.registry import RECIPES
     from epigram.text.tokens.tokenizers import character_tokenizer
 
     folder.mkdir(exist_ok=True)

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from epigram.models.batches import Rows, TextBatches
-from epigram.models.registry import RECIPES
+from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training import cross_validation
 from epigram.training.checkpoint import Checkpoints

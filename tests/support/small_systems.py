@@ -10,9 +10,9 @@ import torch
 from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.recipe import Recipe
-from epigram.models.registry import RECIPES
 from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import DataSpec
+from epigram.recipes.registry import RECIPES
 
 VOCABULARY, CLASSES, MASK, MAX_LENGTH = 60, 3, 4, 24
 LABELS, TOKEN_LABELS, CHARACTERS = ["a", "b", "c"], ["O", "a", "b", "c"], "0123456789"

@@ -19,7 +19,7 @@ def main(
     Example: epigram systems --json
     """
     with no_collection():
-        from epigram.models.listing import CAPTION, compact_number, list_systems
+        from epigram.recipes.listing import CAPTION, compact_number, list_systems
 
         rows = list(list_systems())
     if as_json:

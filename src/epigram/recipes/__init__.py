@@ -1,0 +1,1 @@
+"""Recipes of the systems, one module a paper, and their registry."""

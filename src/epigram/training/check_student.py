@@ -7,10 +7,10 @@ from typing import Any
 
 from epigram.core.errors import ParameterError
 from epigram.models.recipe import Recipe
-from epigram.models.registry import recipe_of
 from epigram.models.settings import Student
 from epigram.nn.layers.loss import LOSS_SETTINGS
 from epigram.nn.layers.types import DataSpec
+from epigram.recipes.registry import recipe_of
 from epigram.training.check_system import check_system
 
 

@@ -10,12 +10,12 @@ import torch
 from torch import nn
 
 from epigram.core.errors import ParameterError
-from epigram.models.listing import labels_tokens
 from epigram.models.predict import TEXT_F1, TOKEN_F1, ScoredLabels
 from epigram.models.recipe import ENCODERS, HEADS, Recipe, parse_part, settings_of
-from epigram.models.registry import recipe_of
 from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec
+from epigram.recipes.listing import labels_tokens
+from epigram.recipes.registry import recipe_of
 from epigram.training.config import TrainingConfig, configure
 from epigram.training.fitted_head import not_fitted
 

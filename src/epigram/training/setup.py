@@ -14,10 +14,10 @@ from epigram.core.errors import ParameterError
 from epigram.core.files import sha256
 from epigram.inference.dataset_batches import data_spec_of, default_device
 from epigram.models.recipe import Recipe
-from epigram.models.registry import recipe_of
 from epigram.models.settings import Student, System
 from epigram.nn.layers.types import DataSpec
 from epigram.nn.pretrained.warm_start import find_pretrained
+from epigram.recipes.registry import recipe_of
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig, configure
 from epigram.training.hardware import hardware

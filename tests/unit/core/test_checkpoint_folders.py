@@ -22,7 +22,7 @@ from epigram.core.checkpoint_folders import (
 )
 from epigram.core.errors import DataError, EpigramError, ParameterError
 from epigram.core.extras import MissingPackageError
-from epigram.models.registry import RECIPES
+from epigram.recipes.registry import RECIPES
 from epigram.text.settings import View
 from epigram.training.config import configure
 from epigram.training.train_system import train_system

@@ -19,10 +19,10 @@ from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.inference.predictor import Predictor
 from epigram.models.classifier import Classifier
 from epigram.models.predict import predict
-from epigram.models.registry import RECIPES
 from epigram.models.serialization import load, save
 from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import DataSpec
+from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.pos_words import PosWords
 from epigram.text.tokens.tokenizers import SPECIALS, character_tokenizer, word_tokenizer, wordpiece_tokenizer
 

@@ -11,7 +11,7 @@ import torch
 
 from epigram.inference import latency
 from epigram.inference.latency import milliseconds_per_text
-from epigram.models.registry import RECIPES
+from epigram.recipes.registry import RECIPES
 from epigram.stages.train import train_seed
 from epigram.text.tokens.encoding import TextEncoder
 from epigram.training.config import configure

@@ -16,8 +16,8 @@ from epigram.inference.measure import measure
 from epigram.models.batches import TextBatches
 from epigram.models.complexity import flops
 from epigram.models.recipe import Recipe
-from epigram.models.registry import RECIPES
 from epigram.models.serialization import load
+from epigram.recipes.registry import RECIPES
 from epigram.stages.train import train_seed
 from epigram.text.settings import View as ViewSettings
 from epigram.training.config import configure

@@ -9,9 +9,9 @@ import pytest
 
 from epigram.models import complexity
 from epigram.models.complexity import batch_macs, flops, milliseconds
-from epigram.models.registry import RECIPES
 from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import DataSpec
+from epigram.recipes.registry import RECIPES
 
 FRAME = TextTemplate(
     language="en", max_length=64, prefix_ids=[], suffix_ids=[], pad_id=0, unk_id=1, mask_id=None, vocabulary=100

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from epigram.models.classifier import count_parameters
-from epigram.models.listing import REFERENCE, ListedSystem, compact_number, list_systems
 from epigram.models.recipe import Recipe
-from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
+from epigram.recipes.listing import REFERENCE, ListedSystem, compact_number, list_systems
+from epigram.recipes.registry import RECIPES
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import pytest
 from epigram.core.config_types import validate_as
 from epigram.core.errors import ParameterError
 from epigram.models.recipe import ENCODERS, HEADS, Recipe, parse_part
-from epigram.models.registry import PRESETS, RECIPES, recipe_of
 from epigram.models.settings import System
+from epigram.recipes.registry import PRESETS, RECIPES, recipe_of
 from epigram.text.settings import View
 from epigram.training.check_system import build_placeholder, unused_settings
 from epigram.training.config import configure

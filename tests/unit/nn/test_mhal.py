@@ -11,8 +11,8 @@ import torch
 
 from epigram.core.errors import ParameterError
 from epigram.models.recipe import Recipe
-from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec, Tokens
+from epigram.recipes.registry import RECIPES
 from epigram.training import parallel
 from epigram.training.config import configure
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from epigram.core.errors import ParameterError
-from epigram.models.registry import RECIPES
+from epigram.recipes.registry import RECIPES
 from epigram.text.settings import PretrainSettings
 from tests.support.refusals import checked, pretrained
 

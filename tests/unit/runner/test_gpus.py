@@ -12,7 +12,7 @@ import pytest
 from epigram.runner.scheduling.needs import set_needs
 
 from epigram.core.errors import ParameterError
-from epigram.models.registry import RECIPES
+from epigram.recipes.registry import RECIPES
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.scheduling import gpus
 from epigram.runner.scheduling.gpus import GpuPool, gpus_by_stage, stages_per_gpu, visible_gpus

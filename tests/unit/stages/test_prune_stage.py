@@ -18,12 +18,12 @@ from epigram.inference.measure import measure
 from epigram.models import precision
 from epigram.models.predict import predict
 from epigram.models.recipe import Recipe
-from epigram.models.registry import RECIPES
 from epigram.models.serialization import load
 from epigram.pruning import depth
 from epigram.pruning.depth import PruningResult
 from epigram.pruning.probe import probe
 from epigram.pruning.settings import PruneSettings
+from epigram.recipes.registry import RECIPES
 from epigram.stages import prune as stage
 from epigram.stages.train import train_seed
 from epigram.text.dataset.encoded_dataset import View

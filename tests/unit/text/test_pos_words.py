@@ -16,10 +16,10 @@ from epigram.core.errors import DataError
 from epigram.core.ragged import Ragged
 from epigram.inference.dataset_batches import batches_of, data_spec_of, template_of
 from epigram.inference.predictor import Predictor
-from epigram.models.registry import RECIPES
 from epigram.models.serialization import save as save_model
 from epigram.nn.encoders.transformer import TransformerConfig
 from epigram.nn.layers.types import DataSpec
+from epigram.recipes.registry import RECIPES
 from epigram.text.dataset import pos_words
 from epigram.text.dataset.language import Language
 from epigram.text.dataset.pos_words import OWN, PosWords, WordWeights

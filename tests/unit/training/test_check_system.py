@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from epigram.core.errors import ParameterError
-from epigram.models.registry import RECIPES
 from epigram.models.settings import System
+from epigram.recipes.registry import RECIPES
 from epigram.text.settings import PretrainSettings, View
 from epigram.training.check_system import build_placeholder, check_system, unused_settings
 from epigram.training.config import configure

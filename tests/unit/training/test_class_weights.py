@@ -15,12 +15,12 @@ from epigram.core.errors import ParameterError
 from epigram.inference.dataset_batches import batches_of
 from epigram.models.predict import predict
 from epigram.models.recipe import HEADS, Recipe
-from epigram.models.registry import RECIPES
 from epigram.models.serialization import load
 from epigram.models.settings import System
 from epigram.nn.layers.loss import PLAIN, LossOptions
 from epigram.nn.layers.types import DataSpec, Tokens
 from epigram.pruning.settings import PruneSettings
+from epigram.recipes.registry import RECIPES
 from epigram.stages.prune import prune_seed
 from epigram.stages.train import train_seed
 from epigram.text.dataset.encoded_dataset import View

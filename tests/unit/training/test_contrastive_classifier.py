@@ -21,10 +21,10 @@ from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.predict import predict
 from epigram.models.recipe import Recipe
-from epigram.models.registry import RECIPES
 from epigram.models.serialization import load
 from epigram.models.settings import Student, System
 from epigram.pruning.settings import PruneSettings
+from epigram.recipes.registry import RECIPES
 from epigram.stages.prune import prune_seed
 from epigram.stages.train import train_seed
 from epigram.text.settings import View

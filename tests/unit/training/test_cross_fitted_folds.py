@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from epigram.evaluation.temperature import fit_temperature
 from epigram.models.linear_svm import AUTO, SvmSettings
 from epigram.models.predict import Predicted
-from epigram.models.registry import RECIPES
 from epigram.nn.layers.ngrams import max_n
+from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig
 from epigram.training.cross_validation import CrossValidation, cross_validate

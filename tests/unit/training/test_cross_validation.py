@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from epigram.models.predict import Predicted
-from epigram.models.registry import RECIPES
+from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig
 from epigram.training.cross_validation import cross_validate

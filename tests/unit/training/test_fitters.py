@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from epigram.models.recipe import MODELS
-from epigram.models.registry import RECIPES
+from epigram.recipes.registry import RECIPES
 from epigram.training import fitters
 from epigram.training.config import configure
 from epigram.training.train_system import train_system

@@ -18,11 +18,11 @@ from epigram.core.errors import ParameterError
 from epigram.models.classifier import Classifier
 from epigram.models.predict import predict
 from epigram.models.recipe import HEADS, parse_part
-from epigram.models.registry import RECIPES
 from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from epigram.pruning.depth import prune
 from epigram.pruning.settings import PruneSettings
+from epigram.recipes.registry import RECIPES
 from epigram.stages.prune import prune_seed
 from epigram.stages.train import train_seed
 from epigram.text.settings import View

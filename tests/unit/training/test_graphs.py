@@ -14,8 +14,8 @@ from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.recipe import ENCODERS, HEADS, parse_part
-from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec
+from epigram.recipes.registry import RECIPES
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.base import Batch
 from epigram.training.objectives.label_objective import label_objective

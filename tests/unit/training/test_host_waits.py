@@ -17,7 +17,7 @@ import torch
 
 from epigram.core.config_types import validate_as
 from epigram.models.batches import TextBatches
-from epigram.models.registry import RECIPES
+from epigram.recipes.registry import RECIPES
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.base import Batch
 from epigram.training.objectives.classification import Classification

@@ -21,10 +21,10 @@ from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.predict import predict
 from epigram.models.recipe import Recipe
-from epigram.models.registry import RECIPES
 from epigram.models.serialization import load
 from epigram.nn.heads.linear_ngrams import LinearNgramsConfig, LinearNgramsHead
 from epigram.nn.layers.types import DataSpec
+from epigram.recipes.registry import RECIPES
 from epigram.stages.train import train_seed
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training import ngram_regression

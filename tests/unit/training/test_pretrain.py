@@ -14,9 +14,9 @@ import torch
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.inference.dataset_batches import data_spec_of, template_of
-from epigram.models.registry import RECIPES
 from epigram.models.serialization import load as saved_model
 from epigram.nn.pretrained.warm_start import find_pretrained
+from epigram.recipes.registry import RECIPES
 from epigram.stages import pretrain, train
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.settings import (

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from epigram.core.errors import ParameterError
-from epigram.models.registry import RECIPES
 from epigram.models.settings import Student, System
+from epigram.recipes.registry import RECIPES
 from epigram.text.settings import View
 from epigram.training.check_student import check_student
 from epigram.training.check_system import check_system

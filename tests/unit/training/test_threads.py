@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from epigram.models.registry import RECIPES
+from epigram.recipes.registry import RECIPES
 from epigram.training.checkpoint import resume_folder
 from epigram.training.config import TrainingConfig, configure
 from epigram.training.threads import available_cores, resolve_threads

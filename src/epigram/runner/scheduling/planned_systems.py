@@ -28,7 +28,7 @@ class PlannedSystem:
     @classmethod
     def of(cls, name: str, system: System, train: Mapping[str, Any], checkpoint: str | None) -> PlannedSystem:
         """Return the system or student `name`; `train` is the run's section. Raises EpigramError for a wrong one."""
-        from epigram.models.registry import recipe_of
+        from epigram.recipes.registry import recipe_of
         from epigram.training.config import configure
 
         recipe = recipe_of(name, system, train, checkpoint=checkpoint)

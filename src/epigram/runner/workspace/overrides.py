@@ -152,7 +152,7 @@ def _select_systems(params: Params, request: Request) -> None:
     if set(requested) <= set(own):  # no registry needed: importing the recipes' parts takes a second
         params["systems"] = {name: own[name] for name in requested}
         return
-    from epigram.models.registry import RECIPES
+    from epigram.recipes.registry import RECIPES
 
     names = _all_systems(params, request) if requested == ("all",) else list(requested)
     for name in names:
@@ -164,7 +164,7 @@ def _select_systems(params: Params, request: Request) -> None:
 
 def _all_systems(params: Params, request: Request) -> list[str]:
     """Return the registered systems that can be trained on the run's data set."""
-    from epigram.models.registry import RECIPES
+    from epigram.recipes.registry import RECIPES
     from epigram.training.preflight import is_trainable
 
     source = load_source(params["dataset"], request.root / "data" / "sources")

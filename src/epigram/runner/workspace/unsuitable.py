@@ -55,7 +55,7 @@ def _reason(params: Mapping[str, Any], name: str, source: Source) -> str:
 
 def _is_trainable(name: str, system: System, view: View, **kind: bool) -> bool:
     """Return whether a system can be trained on such data."""
-    from epigram.models.registry import recipe_of
+    from epigram.recipes.registry import recipe_of
     from epigram.training.preflight import is_trainable
 
     try:

@@ -14,13 +14,13 @@ import torch
 from epigram.inference.dataset_batches import batches_of
 from epigram.models.predict import predict
 from epigram.models.recipe import Recipe
-from epigram.models.registry import RECIPES
 from epigram.models.serialization import load
 from epigram.nn.encoders.embedding import EmbeddingConfig
 from epigram.nn.encoders.transformer import TransformerConfig
 from epigram.nn.heads.linear import LinearConfig
 from epigram.nn.heads.tagger import TaggerConfig
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
+from epigram.recipes.registry import RECIPES
 from epigram.stages.train import train_seed
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from epigram.core.errors import ParameterError
-from epigram.models.registry import RECIPES
 from epigram.nn.heads.layer_ensemble import LayerEnsembleConfig, LayerEnsembleHead
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
+from epigram.recipes.registry import RECIPES
 from tests.support.small_systems import build, recipe_of, texts_of
 
 # Hook(l) = (0.4 l + 2.9 / l) / (N / 2)

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from epigram.core.errors import ParameterError
-from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec, Tokens
+from epigram.recipes.registry import RECIPES
 from tests.support.small_systems import SMALL, context_of, recipe_of, texts_of
 
 # system: an encoder without attention

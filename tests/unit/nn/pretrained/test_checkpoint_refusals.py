@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.models.registry import RECIPES
+from epigram.recipes.registry import RECIPES
 from tests.support.families import FAMILIES, OTHERS, checkpoint, context, recipe_of
 from tests.support.hub_server import CHECKPOINT
 from tests.support.refusals import checked, pretrained

@@ -11,10 +11,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from epigram.core.errors import DataError, ParameterError
-from epigram.models.registry import RECIPES
 from epigram.nn.encoders.pretrained import PretrainedConfig, PretrainedEncoder
 from epigram.nn.pretrained.family_check import check_family, count_chinese_characters
 from epigram.pruning.depth import truncated_copy
+from epigram.recipes.registry import RECIPES
 from tests.support.families import FAMILIES, OTHERS, checkpoint, context, texts
 
 EXPECTED = {"roberta": "roberta", "albert": "albert", "macbert": "bert", "ernie": "ernie", "xlnet": "xlnet"}

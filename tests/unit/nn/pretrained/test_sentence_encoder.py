@@ -21,12 +21,12 @@ from epigram.core.checkpoint_folders import SENTENCE_ENCODER_FILES as FILES
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.extras import MissingPackageError
 from epigram.core.files import sha256
-from epigram.models.registry import RECIPES, recipe_of
 from epigram.models.settings import System
 from epigram.nn.encoders.sentence_encoder import SentenceEncoder, SentenceEncoderConfig
 from epigram.nn.layers.quantized_embedding import QuantizedEmbedding
 from epigram.nn.layers.types import DataSpec, Tokens
 from epigram.nn.pretrained.sentence_weights import read_weights
+from epigram.recipes.registry import RECIPES, recipe_of
 from epigram.text.tokens.sentencepiece import read_unigram
 from epigram.training.check_system import check_system
 from tests.support.sentence_encoder import encoding, summed, write_checkpoint

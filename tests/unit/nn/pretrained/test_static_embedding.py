@@ -13,10 +13,10 @@ from safetensors.numpy import save_file
 
 from epigram.core.checkpoint_folders import is_static_model
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.models.registry import RECIPES, recipe_of
 from epigram.models.settings import System
 from epigram.nn.encoders.static_embedding import StaticEmbeddingConfig
 from epigram.nn.layers.types import DataSpec, Tokens
+from epigram.recipes.registry import RECIPES, recipe_of
 from epigram.text.tokens.encoding import TextEncoder
 from epigram.text.tokens.pretrained_tokenizers import read_checkpoint
 from epigram.training.check_system import check_system

@@ -12,8 +12,8 @@ from epigram.core.errors import ParameterError
 from epigram.models.classifier import count_parameters
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.recipe import Recipe
-from epigram.models.registry import RECIPES
 from epigram.nn.layers.types import DataSpec, Tokens
+from epigram.recipes.registry import RECIPES
 
 MASK = 4
 REFERENCE = DataSpec(

@@ -12,8 +12,9 @@ from epigram.core.registry import module_names
 from epigram.models.recipe import MODELS, Preset, Recipe, parse_part
 from epigram.models.settings import System
 
-PACKAGE = "epigram.recipes"  # each module has a list RECIPES, and may have a dictionary PRESETS
-MODULES = [import_module(f"{PACKAGE}.{module}") for module in module_names(PACKAGE)]
+PACKAGE = "epigram.recipes"  # each module of a paper has a list RECIPES, and may have a dictionary PRESETS
+OTHERS = {"registry", "listing"}
+MODULES = [import_module(f"{PACKAGE}.{module}") for module in module_names(PACKAGE) if module not in OTHERS]
 RECIPES: dict[str, Recipe] = {recipe.name: recipe for module in MODULES for recipe in module.RECIPES}
 PRESETS: dict[str, Preset] = {
     name: preset for module in MODULES for name, preset in getattr(module, "PRESETS", {}).items()
