@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -42,9 +41,9 @@ def main(
     code = [str(root), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, code))  # scheduled runs are separate processes
     with service_lock.acquire(root) as record_url, contextlib.suppress(KeyboardInterrupt):
-        process_manager.serve(root, port, lambda url: _announce(url, record_url))
 
+        def announce(url: str) -> None:
+            record_url(url)
+            echo(f"dashboard: {url} (stop it with Ctrl-C or epigram stop)", flush=True)
 
-def _announce(url: str, record_url: Callable[[str], None]) -> None:
-    record_url(url)
-    echo(f"dashboard: {url} (stop it with Ctrl-C or epigram stop)", flush=True)
+        process_manager.serve(root, port, announce)

@@ -120,8 +120,4 @@ def _report_counts(counts: Counts, predictor: BasePredictor) -> None:
     }
     for note, texts in notes.items():
         if texts:
-            echo(f"note: {_count_texts(texts)} {note}", file=sys.stderr)
-
-
-def _count_texts(texts: int) -> str:
-    return f"{texts:,} text{'s are' if texts > 1 else ' is'}"
+            echo(f"note: {texts:,} text{'s are' if texts > 1 else ' is'} {note}", file=sys.stderr)

@@ -109,7 +109,11 @@ def read(root: Path) -> Graph:
         ) from None
     except DvcException as error:
         raise ParameterError(f"dvc.yaml is invalid: {_first_line(error)}") from None
-    return Graph(stages, _current(stages, changed))
+    current: set[str] = set()  # unchanged, with all of their dependencies unchanged
+    for stage in stages.values():
+        if stage.name not in changed and stage.needs <= current:
+            current.add(stage.name)
+    return Graph(stages, frozenset(current))
 
 
 def _name(stage: Any) -> str:
@@ -118,15 +122,6 @@ def _name(stage: Any) -> str:
     if path == "dvc.yaml":
         return str(name)
     return f"{path}:{name}" if name else path
-
-
-def _current(stages: dict[str, Stage], changed: set[str]) -> frozenset[str]:
-    """Return the stages that are unchanged, with all of their dependencies unchanged."""
-    current: set[str] = set()
-    for stage in stages.values():
-        if stage.name not in changed and stage.needs <= current:
-            current.add(stage.name)
-    return frozenset(current)
 
 
 def _first_line(error: Exception) -> str:

@@ -21,7 +21,7 @@ def ping(address: str | None) -> None:
     if address is None or address in {LOCAL, "auto"}:
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not _is_port(port):
+    if not host or not (port.isascii() and port.isdecimal() and len(port) <= 5 and 0 < int(port) <= MAX_PORT):
         raise ParameterError(f"invalid --ray {shown(address)!r}: expected local, auto, HOST:PORT or ray://HOST:PORT")
     try:
         socket.create_connection((host, int(port)), CONNECT_TIMEOUT).close()
@@ -33,7 +33,3 @@ def ping(address: str | None) -> None:
         raise TryAgainError(
             f"cannot connect to a Ray cluster at {address}: {error}; check the address and that the cluster is running"
         ) from None
-
-
-def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_PORT)) and 0 < int(text) <= MAX_PORT

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from epigram.core.files import read_json
@@ -21,11 +20,15 @@ def draw_charts(graph: Graph, chosen: str) -> dict[str, str]:
     from epigram.evaluation.results import Metrics
     from epigram.report import charts
 
-    drawn = {}
-    if histories := _histories(graph):
-        drawn["Training: loss and dev score"] = training_curves(histories)
-    file = _output(graph, chosen, "metrics.json")
-    if file and (metrics := read_record(Metrics, file)).confusion:
+    drawn, histories = {}, dict[tuple[str, str], History]()
+    outs = [out for stage in graph for out in stage.outs]
+    for file in (file for out in outs for file in sorted(out.glob("seed-*/history.json"))):
+        histories.setdefault((file.parent.parent.name, file.parent.name), read_json(file))  # a later stage copies it
+    if trained := {name: lines for name, lines in histories.items() if lines}:
+        drawn["Training: loss and dev score"] = training_curves(trained)
+    found = (out / "metrics.json" for out in outs if out.name == chosen)
+    metrics_file = next((path for path in found if path.is_file()), None)
+    if metrics_file and (metrics := read_record(Metrics, metrics_file)).confusion:
         labels = len(metrics.labels)
         part = f" of the {MAX_CLASSES} most frequent of {labels:,} labels" if labels > MAX_CLASSES else ""
         drawn[f"{chosen} on the test set: confusion matrix{part}"] = charts.confusion(metrics)
@@ -55,18 +58,3 @@ def training_curves(histories: Mapping[tuple[str, str], History]) -> str:
     theme = {"font": FONT, "background": "transparent", "padding": 8, "view": {"stroke": None}, "axis": axis}
     panels = [mark("line", each) | {"width": 250, "height": 200} for each in (loss, score)]
     return svg(theme, data={"values": points}, hconcat=panels)
-
-
-def _histories(graph: Graph) -> dict[tuple[str, str], History]:
-    """Return the history of each training by system and seed; if a later stage copies it, that of the first stage."""
-    histories: dict[tuple[str, str], History] = {}
-    for out in (out for stage in graph for out in stage.outs):
-        for file in sorted(out.glob("seed-*/history.json")):
-            histories.setdefault((out.name, file.parent.name), read_json(file))
-    return {name: lines for name, lines in histories.items() if lines}
-
-
-def _output(graph: Graph, name: str, file: str) -> Path | None:
-    """Return `file` in the first output folder that is named `name` and contains it, or None."""
-    found = (out / file for stage in graph for out in stage.outs if out.name == name)
-    return next((path for path in found if path.is_file()), None)

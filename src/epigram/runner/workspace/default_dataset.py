@@ -8,7 +8,7 @@ from typing import Any
 
 from epigram.core.settings import read_params
 from epigram.evaluation.formats import join_names
-from epigram.runner.workspace.params_file import Params, edited
+from epigram.runner.workspace.params_file import edited
 from epigram.runner.workspace.unsuitable import unsuitable_systems
 
 EMBEDDED = "pocket_"  # start of the names of the embedded corpora
@@ -25,14 +25,9 @@ def use_dataset(params: Path, name: str) -> str | None:
     with edited(params) as values:
         values["dataset"] = name
         removed = list(unsuitable_systems(values, params.parent))
-        _remove(values, removed)
+        views: set[Any] = {values["systems"].pop(system)["view"] for system in removed}
+        others = values["systems"].values() if removed else ()
+        for view in views - {system.get("view") for system in others if isinstance(system, Mapping)}:
+            values["views"].pop(view, None)
     without = f", without {join_names(removed)}, which it does not suit" if removed else ""
     return f"{params.name}: dataset is now {name}{without}; runs, retrainings and schedules use it"
-
-
-def _remove(values: Params, systems: list[str]) -> None:
-    """Remove systems, and the views that they alone read."""
-    views: set[Any] = {values["systems"].pop(name)["view"] for name in systems}
-    others = values["systems"].values() if systems else ()
-    for view in views - {system.get("view") for system in others if isinstance(system, Mapping)}:
-        values["views"].pop(view, None)

@@ -125,13 +125,6 @@ def _set_values(params: Params, changes: Mapping[str, Any]) -> None:
         _set_value(params, key, value)
 
 
-def _changed(params: Params, changes: Mapping[str, Any]) -> Params:
-    """Return a copy with the changes."""
-    found = copy.deepcopy(params)
-    _set_values(found, changes)
-    return found
-
-
 def _check_dataset(name: str, root: Path) -> None:
     known = [path.stem for path in (root / "data" / "sources").glob("*.yaml")]
     if name not in known:
@@ -169,7 +162,9 @@ def _all_systems(params: Params, request: Request) -> list[str]:
 
     source = load_source(params["dataset"], request.root / "data" / "sources")
     kind = {"multi": source.task == "multi", "tokens": labels_tokens(source)}
-    unsuitable = unsuitable_systems(_changed(params, request.changes), request.root)
+    changed = copy.deepcopy(params)
+    _set_values(changed, request.changes)
+    unsuitable = unsuitable_systems(changed, request.root)
     return [
         name
         for name, recipe in RECIPES.items()
