@@ -66,9 +66,6 @@ def test_the_scores_are_those_of_the_predictions() -> None:
     assert 0 < found["fit_seconds"] <= found["seconds"] < 30
 
 
-def test_without_final_rows_of_the_sample_are_scored() -> None:
-    found = measured("answer", final=False)
-    assert (found["train_rows"], found["test_rows"]) == (16, 4)
 
 
 def test_the_macro_f1_counts_every_label_the_same(tmp_path: Path) -> None:
@@ -102,27 +99,10 @@ def test_a_tool_that_takes_too_long_is_ended_with_its_children(tmp_path: Path, m
             time.sleep(0.1)
 
 
-def test_the_load_of_other_processes_is_not_the_tools_own(tmp_path: Path) -> None:
-    code = "import time\nwhile time.process_time() < 2: pass"
-    ended = run([sys.executable, "-c", code], tmp_path, limit=60, changes={}, log=tmp_path / "log")
-    assert ended.failure is None
-    assert ended.others < os.cpu_count() - 2 / ended.seconds + 0.2  # type: ignore[operator]
 
 
-def test_a_task_is_read_as_it_was_written(tmp_path: Path) -> None:
-    terms = Terms("zh", 120.0, 2, 1, time.time())
-    write_task(tmp_path, [{"text": "好\n店", "label": "正"}], ["差"], terms)
-    assert (tmp_path / "test.jsonl").read_text(encoding="utf-8") == '{"text": "差"}\n'
-    task = read_task(tmp_path)
-    assert (task.texts, task.labels, task.tests, task.terms) == (["好\n店"], ["正"], ["差"], terms)
-    assert 115 < task.terms.left() <= 120 and 55 < task.terms.left(0.5) <= 60
 
 
-def test_every_labelled_row_is_in_train_of_epigrams_data_set(tmp_path: Path) -> None:
-    write_task(tmp_path, TRAIN.to_dicts(), ["unseen"], Terms("en", 1.0, 1, 0, 0.0))
-    rows = pl.DataFrame(rows_of(read_task(tmp_path)))
-    assert rows.filter(split="train").drop("split").equals(TRAIN)
-    assert rows.filter(split="test").rows() == [("text 1 (copy)", "bad", "test"), ("text 0 (copy)", "good", "test")]
 
 
 def test_samples_are_disjoint_and_of_the_same_rows_for_every_tool() -> None:
@@ -140,34 +120,9 @@ def test_rows_with_a_held_out_text_are_not_trained_on() -> None:
     assert (dev["text"].to_list(), rest["text"].to_list()) == (["a"], ["b", "c", "d"])
 
 
-def test_an_environment_is_made_once_and_again_for_other_packages(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[tuple[str, ...]] = []
-
-    def install(peer: Tool, folder: Path) -> None:
-        made.append(peer.packages)
-        folder.mkdir()
-
-    monkeypatch.setattr(accuracy_environments, "_install", install)
-    for version in ("1", "1", "2"):
-        peer = Tool("peer", "", "x", packages=(f"a=={version}",))
-        assert python_of(peer, tmp_path) == str(tmp_path / "peer/bin/python")
-    assert made == [("a==1",), ("a==2",)]
 
 
-def test_only_our_own_tools_find_epigram() -> None:
-    peer = Tool("peer", "", "x", packages=("a==1",))
-    ours, theirs = (variables(each, 3)["PYTHONPATH"].split(os.pathsep) for each in (tool(), peer))
-    assert ours == [*theirs, str(ROOT / "src")]
-    assert variables(peer, 3)["OMP_NUM_THREADS"] == "3"
 
 
-def test_a_tool_without_packages_runs_here(tmp_path: Path) -> None:
-    assert python_of(tool(), tmp_path) == sys.executable
 
 
-def test_an_environment_that_cannot_be_made_skips_the_tool(tmp_path: Path) -> None:
-    with pytest.raises(SkippedError, match=r"peer: its environment cannot be made: .*absent"):
-        python_of(Tool("peer", "", "x", packages=("./absent",)), tmp_path)
-    assert not (tmp_path / "peer" / READY).exists()

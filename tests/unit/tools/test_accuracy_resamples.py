@@ -30,15 +30,6 @@ def fill(folder: Path, gaps: list[float], name: str = "ced", **changes: object) 
             accuracy_cells.write(Cell(name, 4_000, split, tool, 300), found | changes, folder)
 
 
-def test_ten_splits_of_two_sets_are_planned_for_both_tools() -> None:
-    plan = planned()
-    assert plan == accuracy.chosen(accuracy.parsed(["--resamples"]))
-    assert len(set(plan)) == len(plan) == 40
-    assert {(cell.set, cell.rows, cell.tool, cell.budget) for cell in plan} == {
-        (name, 4_000, tool, 300) for name in ("ced", "mr") for tool in (BASE, OURS)
-    }
-    assert [cell.tool for cell in plan[:2]] == [BASE, OURS]
-    assert plan[0].sample == plan[1].sample
 
 
 def test_a_split_has_each_text_in_one_part_and_another_one_draws_other_texts() -> None:
@@ -50,9 +41,6 @@ def test_a_split_has_each_text_in_one_part_and_another_one_draws_other_texts() -
     assert set(first.test["text"]) & {f"text {n}" for n in range(80)}  # rows of the other split's train too
 
 
-def test_splits_and_the_grid_have_folders_of_their_own() -> None:
-    folders = {accuracy.parsed(arguments).results.name for arguments in ([], ["--resamples"])}
-    assert folders == {"accuracy", "resamples"}
 
 
 def test_the_variance_of_splits_that_share_rows_is_larger_than_that_of_independent_ones() -> None:
@@ -75,11 +63,6 @@ def test_only_splits_of_both_tools_on_the_same_rows_are_compared(tmp_path: Path)
     assert compared(tmp_path) == {}
 
 
-def test_the_page_shows_the_splits(tmp_path: Path) -> None:
-    assert "Random splits" not in accuracy_page.rendered(tmp_path, tmp_path)
-    fill(tmp_path / "splits", [1.0, 3.0])
-    page = accuracy_page.rendered(tmp_path, tmp_path / "splits")
-    assert "\n| ced | 2 | +2.0 [" in page
 
 
 @pytest.mark.parametrize("resampled", [False, True])

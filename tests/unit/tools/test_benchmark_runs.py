@@ -24,15 +24,6 @@ from tests.support.host_waits import Waits
 from tests.support.scripted import CONFIG, Dev, Scripted, texts
 
 
-def test_titles_that_are_laid_out_come_through_the_stages(tmp_path: Path) -> None:
-    texts = [f"第{number}个标题" for number in range(60)]
-    labels = ["甲", "乙"] * 30
-    splits = ["train"] * 40 + ["dev"] * 10 + ["test"] * 10
-    corpora.lay_out(tmp_path / "titles", pl.DataFrame({"text": texts, "label": labels, "split": splits}))
-    for name in ("download", "validate"):
-        corpora.stage(tmp_path / "titles", name)
-    kept = pl.read_parquet(tmp_path / "titles/data/validated/dev.parquet")
-    assert kept["text"].to_list() == texts[40:50]
 
 
 def test_every_split_of_the_titles_has_all_labels_where_the_files_are_sorted(
@@ -57,10 +48,6 @@ def test_every_split_of_the_titles_has_all_labels_where_the_files_are_sorted(
 PART = Split(Ragged(np.arange(6), np.array([0, 2, 2, 6])), np.array([4, 5, 6]), np.array([10, 11, 12]), None)
 
 
-def test_chosen_rows_keep_their_tokens_and_labels() -> None:
-    rows = corpora.chosen(PART, np.array([2, 1, 0]))
-    assert [row.tolist() for row in rows.ids] == [[2, 3, 4, 5], [], [0, 1]]
-    assert (rows.labels.tolist(), rows.rows.tolist()) == ([6, 5, 4], [12, 11, 10])
 
 
 def test_drawn_rows_come_again_only_when_all_are_used() -> None:
@@ -70,16 +57,8 @@ def test_drawn_rows_come_again_only_when_all_are_used() -> None:
     assert len(set(corpora.drawn(PART, 2).rows.tolist())) == 2
 
 
-def lengths(padding: Any) -> list[int]:
-    torch.manual_seed(0)
-    texts = [(torch.ones(1 + i % 8, dtype=torch.int64), torch.tensor(0)) for i in range(64)]
-    return [batch.ids.shape[1] for batch, _ in padded_batches(texts, 0, 8, padding=padding, longest=6)]
 
 
-def test_the_plain_loop_pads_as_its_settings_say() -> None:
-    assert lengths("to max_length") == [6] * 8
-    assert sum(lengths("grouped by length")) < sum(lengths("to the longest")) <= 48  # truncated to 6
-    assert Settings("grouped by length", bf16=True).name == "plain PyTorch loop, grouped by length, bf16 autocast"
 
 
 @pytest.mark.parametrize("epochs", [1, 3])
@@ -140,24 +119,6 @@ def test_the_clock_has_the_construction_of_our_trainer(monkeypatch: pytest.Monke
     assert measured_steps.our_run(None, view, (PART, PART), TrainingConfig(), 0.1) == 6
 
 
-def test_the_hook_measures_a_stage_command_and_nothing_else(tmp_path: Path) -> None:
-    stages = tmp_path / "code/src/epigram/stages"
-    stages.mkdir(parents=True)
-    for package in (stages, stages.parent):
-        (package / "__init__.py").touch()
-    ends = {
-        "quick": "pass",
-        "leaving": "import atexit, os; atexit._run_exitfuncs(); os._exit(0)",
-        "forking": "import os; (child := os.fork()) and os.waitpid(child, 0)",
-    }
-    for name, end in ends.items():
-        (stages / f"{name}.py").write_text(f"import time; time.sleep(0.3); {end}")
-    changes, spans = pipeline.hooked(tmp_path / "hook", tmp_path / "code")
-    walls = [process(["-m", f"epigram.stages.{name}"], tmp_path, tmp_path / "code", changes)["s"] for name in ends]
-    process(["-c", "pass"], tmp_path, tmp_path / "code", changes)
-    count, seconds = pipeline.worked(spans)
-    assert count == 3
-    assert 0.9 < seconds < sum(walls) + 0.05
 
 
 @pytest.mark.parametrize(("kind", "steps"), [(Classification, 1), (LastWeights, 3)])

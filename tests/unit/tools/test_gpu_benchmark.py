@@ -41,9 +41,6 @@ def bare(folder: Path, *program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=500)
 
 
-def test_the_machine_of_these_tests_lacks_what_it_should(tmp_path: Path) -> None:
-    done = bare(tmp_path, "-c", "import pydantic")
-    assert "No module named 'pydantic'" in done.stderr
 
 
 @pytest.mark.slow
@@ -62,22 +59,5 @@ def test_every_family_runs_on_a_bare_machine(tmp_path: Path) -> None:
     assert (told["machine"], told["corpus"]) == ("cpu", {"all": "synthetic"})
 
 
-def test_without_a_gpu_the_full_run_is_refused(tmp_path: Path) -> None:
-    done = bare(tmp_path, "-m", "benchmarks.gpu", "small")
-    assert done.returncode == 2
-    assert "there is no GPU here" in done.stderr
 
 
-def test_the_trainer_pads_as_its_settings_say(tmp_path: Path) -> None:
-    part, widths = split(256, 32, shortest=0.1), dict[str, list[int]]()
-    for name, how in gpu_finetune.peers(16).items():
-        if how.batch == 16 and not how.workers:
-            made = gpu_finetune.theirs(Plan(tmp_path, tiny=True), part, 32, how)
-            batches = list(made.get_train_dataloader())
-            widths[name.rpartition(", ")[2]] = [batch["input_ids"].shape[1] for batch in batches]
-            real = sum(int(batch["attention_mask"].sum()) for batch in batches)
-            assert real == sum(int((batch["input_ids"] != PAD).sum()) for batch in batches) == len(part.ids.values)
-    assert widths["padded to L"] == [32] * 16
-    longest = widths["dynamic padding"]
-    assert min(longest) >= 25 and sum(longest) < 32 * 16
-    assert sum(widths["grouped by length"]) < 0.8 * sum(longest)

@@ -56,12 +56,6 @@ def expected(folder: Path, texts: list[str]) -> NDArray[np.float32]:
     return torch.cat([model(torch.tensor([each])).logits.softmax(1) for each in ids]).numpy()
 
 
-def test_padding_without_a_mask_would_change_the_probabilities(folder: Path) -> None:
-    from transformers import AutoTokenizer
-
-    padded = AutoTokenizer.from_pretrained(folder)(TEXTS[:4], padding=True, return_tensors="pt")["input_ids"]
-    unmasked = classifier(folder)(padded, torch.ones_like(padded)).logits.softmax(1).detach().numpy()
-    assert np.abs(unmasked - expected(folder, TEXTS[:4])).max() > 0.01
 
 
 @pytest.mark.parametrize(
@@ -89,77 +83,18 @@ def test_the_pipeline_gives_the_probabilities_of_transformers(folder: Path, prog
     assert weights == [torch.float32, torch.bfloat16]
 
 
-@pytest.mark.skipif(minilm.FAST != "bf16", reason="the processor has no bfloat16 instructions")
-def test_openvino_rounds_to_bfloat16_only_if_told_so(folder: Path, scratch: Path, programs: dict[str, Any]) -> None:
-    if "OpenVINO, fp32" not in programs:
-        pytest.skip("OpenVINO cannot run here")
-    runtime = Runtime(folder, openvino_runner(scratch / "theirs.onnx", "bf16"))
-    for texts, size in ((TEXTS, 4), (TEXTS[1:2], 1)):  # in parallel, and one at a time
-        difference = np.abs(runtime.answer(texts, size) - expected(folder, texts)).max()
-        assert 1e-4 < difference < 0.1
 
 
-def names_of(found: dict[str, dict[str, Any]]) -> list[str]:
-    return [f"{program}, {precision}" for program, made in found.items() for precision in made]
 
 
-def patch_machine(monkeypatch: pytest.MonkeyPatch, *absent: str) -> list[Path]:
-    """Let programs and packages in `absent` be missing and all others be there; return where graphs are written."""
-    written: list[Path] = []
-    monkeypatch.setattr(inference_peers, "find_spec", lambda name: None if name in absent else name)
-    monkeypatch.setattr(inference_peers.shutil, "which", lambda name: None if name in absent else name)
-    monkeypatch.setattr(inference_peers.sysconfig, "get_path", lambda _: str(Path(__file__).parent))
-    monkeypatch.setattr(Path, "exists", lambda path: path.name not in absent)
-    monkeypatch.setattr(inference_peers, "write_graph", lambda _, path: written.append(path))
-    monkeypatch.setattr(inference_peers.torch, "__file__", "/a/torch/__init__.py")
-    monkeypatch.delenv("CXX", raising=False)
-    return written
 
 
-def test_torch_compile_is_left_out_where_the_name_of_the_folder_of_pytorch_has_a_space(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    patch_machine(monkeypatch)
-    assert inference_peers.no_compiler() is None
-    monkeypatch.setattr(inference_peers.torch, "__file__", "/a folder/torch/__init__.py")
-    assert inference_peers.no_compiler() == "it cannot link with /a folder/torch, whose name has a space"
 
 
-PROGRAMS = [
-    "torch.compile, fp32",
-    "torch.compile, bf16 weights",
-    "ONNX Runtime, fp32",
-    "OpenVINO, fp32",
-    "OpenVINO, bf16",
-]
 
 
-@pytest.mark.parametrize(
-    ("absent", "missing", "said"),
-    [
-        ("openvino", ["OpenVINO"], "OpenVINO: left out: openvino not installed; run make peers"),
-        ("onnxruntime", ["ONNX Runtime"], "ONNX Runtime: left out: onnxruntime not installed; run make peers"),
-        ("onnxscript", ["ONNX Runtime", "OpenVINO"], "OpenVINO: left out: onnxscript not installed; run make peers"),
-        ("g++", ["torch.compile"], "torch.compile: left out: no C++ compiler; install g++"),
-        ("Python.h", ["torch.compile"], "torch.compile: left out: no "),
-        ("", [], ""),
-    ],
-)
-def test_a_program_that_cannot_run_is_left_out_and_printed(
-    absent: str, missing: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    written = patch_machine(monkeypatch, absent)
-    found = runners(Path("model"), Path("graph"), ["fp32", "bf16 weights"])
-    assert names_of(found) == [name for name in PROGRAMS if name.split(",")[0] not in missing]
-    assert written == ([] if absent == "onnxscript" else [Path("graph")])
-    printed = capsys.readouterr().err
-    assert said in printed and len(printed.splitlines()) == len(missing)
 
 
-def test_one_batch_size_is_enough_for_float32_where_the_same_program_has_bfloat16() -> None:
-    names = ["pipeline(), fp32", "pipeline(), bf16 weights", "ONNX Runtime, fp32"]
-    assert [inference.sizes(name, names) for name in names] == [(32,), (16, 32, 64), (16, 32, 64)]
-    assert inference.sizes(names[0], names[:1]) == (16, 32, 64)
 
 
 class Recorder:

@@ -16,12 +16,5 @@ def test_an_accuracy_is_reached_at_the_first_of_two_evaluations_in_a_row() -> No
     assert curve.reached(0.9) is None
 
 
-def test_the_summary_has_the_mean_of_the_trainings_that_reached_it() -> None:
-    curves = [Curve(SECONDS, [0.9] * 5, 0.6), Curve(SECONDS, [0.1, 0.1, 0.9, 0.9, 0.9], 0.7), Curve([1.0], [0.9], 0.8)]
-    assert summary(curves, 0.8) == {"reached": "2 of 3", "seconds": 2.0, "test": 0.7}
-    assert summary(curves[2:], 0.8) == {"reached": "0 of 1", "seconds": None, "test": 0.8}
 
 
-def test_benchmarks_of_a_gpu_are_named_as_not_measured() -> None:
-    assert gpu_lines("cpu").splitlines() == [f"GPU, {family}: not measured (no GPU)" for family in FAMILIES]
-    assert "run python -m benchmarks.gpu" in gpu_lines("NVIDIA H100")
