@@ -10,21 +10,28 @@ from __future__ import annotations
 
 import argparse
 import os
+import queue
 import re
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
-from tests.drill import damage, disks, inbox, kills, limits, names, promotion, races, sources  # noqa: F401  they register
-from tests.drill.faults import FAULTS, Fault
-from tests.drill.lanes import inject, lanes
-from tests.drill.plan import plan
-from tests.drill.report import about, table, write
-from tests.drill.results import Results
-from tests.drill.server import serving
+from epigram.runner.service import server
+from tests.drill.bench import Bench, prepare
+from tests.drill.faults import FAULTS
+from tests.drill.plan import Planned, Results, commit, plan, table, write
+from tests.drill.shop import ShopBench, prepare_shop
+from tests.drill.shop_faults import SHOP_FAULTS
+from tests.drill.trial import run
 
 INSIDE = "EPIGRAM_DRILL_MOUNTS"  # 1 in a private mount namespace, 0 if none can be created
+LANES = 2  # trials side by side
+Lane = dict[bool, Bench | ShopBench]  # one place for each kind of repository: False: the pipeline's, True: the shop
 
 
 def main() -> int:
@@ -32,25 +39,89 @@ def main() -> int:
     options = _options()
     _own_mounts()
     mounted = os.environ[INSIDE] == "1"
-    known = [fault for fault in FAULTS.values() if re.search(options.only, fault.name)]
-    planned = [each for seed in options.seed for each in plan(known, options.faults, seed, mounted=mounted)]
-    tested = about(_left_out(known, mounted=mounted))
-    results = Results(tested.commit, f"{options.faults} {options.only}".strip())
+    known = [fault for fault in [*FAULTS, *SHOP_FAULTS] if re.search(options.only, fault.name)]
+    reasons = {
+        fault.name: fault.missing or "nothing can be mounted" * (fault.mounts and not mounted) for fault in known
+    }
+    usable = [fault for fault in known if not reasons[fault.name]]
+    planned = [each for seed in options.seed for each in plan(usable, options.faults, seed)]
+    results = Results(commit(), f"{options.faults} {options.only}".strip())
     left = results.left(planned)
-    print(f"commit {tested.commit}: {len(left)} of {len(planned)} faults to inject", flush=True)
+    print(f"commit {results.commit}: {len(left)} of {len(planned)} faults to inject", flush=True)
     if left:
         with (
             tempfile.TemporaryDirectory(prefix="drill-") as folder,
-            serving(Path(folder) / "prefect") as server,
-            lanes(Path(folder), server, [each.fault for each in left], mounted=mounted) as ready,
+            _lanes(Path(folder), left, mounted=mounted) as lanes,
         ):
-            inject(left, ready, results, options.minutes)
+            inject(left, lanes, results, options.minutes)
     found = results.read()
-    text = table(found, tested)
+    text = table(found, results.commit, LANES, [f"{name} ({why})" for name, why in reasons.items() if why])
     print(f"\n{text}")
     if options.write:
         write(text)
-    return int(any(result.trial.losses for result in found))
+    return int(any(result["trial"]["losses"] for result in found))
+
+
+def inject(planned: list[Planned], lanes: list[Lane], results: Results, minutes: float) -> None:
+    """Inject every fault on the next free lane until the time is over; store each result at once."""
+    free: queue.SimpleQueue[Lane] = queue.SimpleQueue()
+    for lane in lanes:
+        free.put(lane)
+    end = time.monotonic() + minutes * 60
+
+    def one(each: Planned) -> None:
+        lane = free.get()
+        try:
+            if time.monotonic() < end:
+                trial = run(lane[each.fault.shop], each.number, each.fault, f"{each.seed}-{each.number}", each.turn)
+                results.append(each.seed, trial)
+                print(f"{each.seed}:{trial}", flush=True)
+        finally:
+            free.put(lane)
+
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        try:
+            for _ in pool.map(one, planned):
+                pass
+        except KeyboardInterrupt:
+            print("stopped: the trials at work still end", flush=True)
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _lanes(folder: Path, planned: list[Planned], *, mounted: bool) -> Iterator[list[Lane]]:
+    """Start a Prefect server, prepare the repositories that the faults need, and yield the lanes."""
+    began, kinds = time.monotonic(), {each.fault.shop for each in planned}
+    with _serving(folder / "prefect") as api:
+        with ThreadPoolExecutor(2) as pool:
+            reference = pool.submit(prepare, folder, api) if False in kinds else None
+            shop = pool.submit(prepare_shop, folder / "shop", api) if True in kinds else None
+        lanes: list[Lane] = [{} for _ in range(LANES)]
+        for number, lane in enumerate(lanes):
+            if reference:
+                lane[False] = Bench(folder / f"bench-{number}", reference.result(), api, mounted=mounted)
+            if shop:
+                lane[True] = ShopBench(folder / f"shop-{number}", shop.result(), api, mounted=mounted)
+        steps = {window.begin: count for window, count in shop.result().steps.items()} if shop else {}
+        print(f"prepared in {time.monotonic() - began:.0f} s; steps: {steps}", flush=True)
+        try:
+            yield lanes
+        finally:
+            for place in (place for lane in lanes for place in lane.values()):
+                place.close()
+
+
+@contextmanager
+def _serving(home: Path) -> Iterator[str]:
+    """Run a Prefect server with its database in `home`; yield the URL of its API."""
+    os.environ["PREFECT_HOME"] = str(home)
+    os.environ.pop(server.API_URL, None)
+    api = server.start()
+    try:
+        api.wait()
+        yield os.environ.pop(server.API_URL)
+    finally:
+        api.stop()
 
 
 def _options() -> argparse.Namespace:
@@ -72,14 +143,8 @@ def _own_mounts() -> None:
     wrapper = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
     possible = subprocess.run([*wrapper, "true"], check=False, capture_output=True).returncode == 0
     os.environ[INSIDE] = str(int(possible))
-    command = [sys.executable, "-m", "tests.drill", *sys.argv[1:]]
     if possible:
-        os.execvp(wrapper[0], [*wrapper, *command])
-
-
-def _left_out(known: list[Fault], *, mounted: bool) -> list[str]:
-    """Return the faults that cannot be injected here, and the reasons."""
-    return [f"{fault.name} ({why})" for fault in known if (why := fault.left_out(mounted=mounted))]
+        os.execvp(wrapper[0], [*wrapper, sys.executable, "-m", "tests.drill", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

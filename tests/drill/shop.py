@@ -1,60 +1,54 @@
-"""Repository for the faults of retraining: shop reviews, a quick pipeline and a champion.
-
-It is prepared once in three states; a trial copies one of them.
-"""
+"""Repository for the faults of retraining: shop reviews, a quick pipeline and champions, in two prepared states."""
 
 from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+import signal
+import sys
+from dataclasses import dataclass, field
+from math import gcd
 from pathlib import Path
 
-from tests.drill.reference import ROOT, environment
-from tests.support.shop import SOURCE, lay_out
+import polars as pl
 
-CROWNED = "crowned"  # a first champion, and no new rows
-CHALLENGED = "challenged"  # new rows are ingested and the pipeline has run on them, but its model is not promoted yet
-PROMOTED = "promoted"  # that model is the second champion
+from tests.drill.bench import ROOT
+from tests.drill.place import Ended, Place, Running, environment, state_of
+from tests.drill.standing import TAG, Standing, model_hash, record, standing
+from tests.support.shop import SOURCE, lay_out, reviews
+
+NEW, CROWNED, PROMOTED = "new", "crowned", "promoted"  # without a champion, with the first, and with the second
 CODE = ("src", "flows", "tasks")
 BROKEN = "broken"  # a data set whose file is missing, so every run on it fails
 # Runs with one of these overrides work in workspaces of their own, which are also prepared.
 OVERRIDES = tuple(("--set", f"evaluate.resamples={number}") for number in (201, 202))
+INBOX = Path("data/local/incoming")
+BATCH = "monday.csv"
 
 
 @dataclass(frozen=True)
 class Window:
-    """Part of a command's steps.
-
-    It starts at the first step that matches `begin`. It ends at the first later step that matches `last` or, if
-    `final`, at the last one that does. Without `last`, it ends at the last step of the command.
-    """
+    """Part of a command's steps: from the first that matches `begin` to the last that matches `last`."""
 
     begin: str
     module: str = "flows.retrain"
     arguments: tuple[str, ...] = ()
     last: str = ""
-    final: bool = False
     variant: str = ""
 
     def count(self, steps: list[str]) -> int:
         """Return how many of a command's `steps` are in the window. Raises ValueError if no step matches."""
-        first = next((place for place, step in enumerate(steps) if re.search(self.begin, step)), None)
-        if first is None:
-            raise ValueError(f"no step matches {self.begin}: {steps}")
-        ends = [place for place, step in enumerate(steps) if place >= first and re.search(self.last, step)]
+        first = [place for place, step in enumerate(steps) if re.search(self.begin, step)][:1]
+        ends = [place for place, step in enumerate(steps) if first and place >= first[0] and re.search(self.last, step)]
         if not ends:
-            raise ValueError(f"no step after {steps[first]} matches {self.last}: {steps}")
-        return (ends[-1] if self.final or not self.last else ends[0]) - first + 1
+            raise ValueError(f"no step matches {self}: {steps}")
+        return ends[-1] - first[0] + 1
 
 
-TAKING = Window(
-    r"local/incoming|_live\.parquet", last=r"local/incoming/(taken/|working$)", final=True
-)  # until the file is archived
+TAKING = Window(r"local/incoming|_live\.parquet", last=r"local/incoming/(taken/|working$)")  # until it is archived
 PROMOTING = Window(r"reference\.json|^git read-tree")
 ROLLING_BACK = Window(".", arguments=("--rollback",))
-RESTORING = replace(ROLLING_BACK, variant="from DVC's cache")  # the model to restore was deleted
+RESTORING = Window(".", arguments=("--rollback",), variant="from DVC's cache")  # the model to restore was deleted
 NAMING = Window("^connect", "flows.pipeline")  # a run's first request to the server: it has no name yet
 
 
@@ -66,25 +60,142 @@ class Shop:
     steps: dict[Window, int] = field(default_factory=dict)
     models: dict[int, str] = field(default_factory=dict)  # number of a champion → SHA-256 of its model's manifest
 
-    @property
-    def python_path(self) -> str:
-        """PYTHONPATH of the commands."""
-        return f"{self.folder / 'code'}:{self.folder / 'code' / 'src'}"
 
-    @property
-    def stepper(self) -> Path:
-        """Script that stops a command before a step."""
-        return self.folder / "code" / "stepper.py"
+@dataclass(frozen=True)
+class Stopped:
+    """A command stopped before the step `step`, which is empty if the command ended without stopping."""
+
+    running: Running
+    step: str
+    number: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"step {self.number} of {self.count}, {self.step}" if self.step else f"no step {self.number}"
+
+    def resume(self) -> Ended:
+        """Continue the command until it ends."""
+        self.running.send(signal.SIGCONT)
+        return self.running.wait()
 
 
-def lay_out_shop(folder: Path) -> Shop:
-    """Copy the project's code and create the repository before its first run, which is the state `new`."""
+class ShopBench(Place):
+    """Place whose repository is a copy of a prepared shop's state; commands can be stopped before a step."""
+
+    def __init__(self, folder: Path, shop: Shop, server: str, *, mounted: bool) -> None:
+        super().__init__(folder, server, mounted=mounted)
+        self.shop, self.before = shop, Standing()
+
+    def begin(self, state: str) -> None:
+        """Copy a state of the shop into the place."""
+        shutil.copytree(self.shop.folder / state, self.repo, symlinks=True)
+        home = self.shop.folder / f"{state}-home.txt"
+        if home.exists():
+            move_worktrees(self.repo, Path(home.read_text()))
+        for name in ("tmp", "site"):
+            (self.room / name).mkdir()
+        self.before = standing(self.repo)
+
+    def keep(self, state: str) -> None:
+        """Store the repository as a state of the shop, and the path where it was made."""
+        shutil.copytree(self.repo, self.shop.folder / state, symlinks=True)
+        (self.shop.folder / f"{state}-home.txt").write_text(str(self.repo))
+
+    def settings(self) -> dict[str, str]:
+        """Return the environment variables of a trial's commands that a user does not have."""
+        code = self.shop.folder / "code"
+        return super().settings() | {"PYTHONPATH": f"{code}:{code / 'src'}", "PREFECT_API_URL": self.server}
+
+    def retrain(self, *arguments: str) -> Running:
+        """Start `python -m flows.retrain`."""
+        return self.start(sys.executable, "-m", "flows.retrain", *arguments)
+
+    def pipeline(self, *arguments: str) -> Running:
+        """Start the command behind `make run`."""
+        return self.start(sys.executable, "-m", "flows.pipeline", *arguments)
+
+    def stepped(self, window: Window, at: int, *arguments: str) -> tuple[Running, Path]:
+        """Start the command of a window, which stops before step `at`; return it and the log of its steps."""
+        log = self.folder / f"steps-{len(self.outputs)}.txt"
+        log.unlink(missing_ok=True)
+        command = [str(self.shop.folder / "code/stepper.py"), str(log), window.begin, str(at), window.module]
+        return self.start(sys.executable, *command, *window.arguments, *arguments), log
+
+    def stop(self, window: Window, *arguments: str, turn: int | None = None) -> Stopped:
+        """Start the command of a window and wait until it stops before the step that `turn` selects."""
+        count = self.shop.steps.get(window, 1)
+        number = spread(self.turn if turn is None else turn, count)
+        running, log = self.stepped(window, number, *arguments)
+        stopped = running.until(lambda: state_of(running.child.pid) == "T", 120.0)
+        return Stopped(running, steps_of(log)[number - 1] if stopped else "", number, count)
+
+    def arrive(self, name: str, rows: pl.DataFrame) -> Path:
+        """Put rows into the inbox as documented: write a hidden file, then rename it."""
+        folder = self.repo / INBOX
+        folder.mkdir(parents=True, exist_ok=True)
+        rows.write_csv(folder / f".{name}")
+        return (folder / f".{name}").rename(folder / name)
+
+    def delete_first_model(self) -> None:
+        """Delete the model of the first champion's run; DVC's cache still contains it."""
+        shutil.rmtree(self.repo / "runs" / record(self.repo, TAG.format(1))["run"] / "model")
+        self.before = standing(self.repo)
+
+    def known(self) -> list[str]:
+        """Return the texts of the growing data set."""
+        path = self.repo / "data/local/shop_live.parquet"
+        return pl.read_parquet(path)["text"].to_list() if path.exists() else []
+
+
+def prepare_shop(folder: Path, server: str) -> Shop:
+    """Create the states, and count the steps at which a fault can be injected."""
     for name in CODE:
         shutil.copytree(ROOT / name, folder / "code" / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(Path(__file__).with_name("stepper.py"), folder / "code")
     broken = SOURCE.replace("name: shop", f"name: {BROKEN}").replace("local/shop.csv", "local/missing.csv")
-    lay_out(folder / "new", environment(folder / "new"), **{f"data/sources/{BROKEN}.yaml": broken})
-    return Shop(folder)
+    lay_out(folder / NEW, environment(folder / NEW), **{f"data/sources/{BROKEN}.yaml": broken})
+    shop = Shop(folder)
+    bench = ShopBench(folder / "making", shop, server, mounted=False)
+    _fresh(bench, NEW)
+    _succeed(bench.retrain())
+    for number, override in enumerate(OVERRIDES, 1):
+        _succeed(bench.pipeline(*override, "--name", f"earlier-{number}"))
+    bench.keep(CROWNED)
+    shop.models[1] = model_hash(bench.repo / "runs/champion/model")
+    bench.arrive(BATCH, reviews(300, "slang", seed=1))
+    steps = _steps(bench, Window("."))
+    bench.keep(PROMOTED)
+    shop.models[2] = model_hash(bench.repo / "runs/champion/model")
+    shop.steps.update({window: window.count(steps) for window in (TAKING, PROMOTING)})
+    for window in (ROLLING_BACK, RESTORING):
+        _fresh(bench, PROMOTED)
+        if window == RESTORING:
+            bench.delete_first_model()
+        shop.steps[window] = window.count(_steps(bench, window))
+    return shop
+
+
+def _fresh(bench: ShopBench, state: str) -> None:
+    bench.restore(state)
+    bench.begin(state)
+
+
+def _steps(bench: ShopBench, window: Window) -> list[str]:
+    """Run the command of a window and return all of its steps."""
+    running, log = bench.stepped(window, 0)
+    _succeed(running)
+    return steps_of(log)
+
+
+def _succeed(running: Running) -> None:
+    ended = running.wait()
+    if ended.code:
+        raise RuntimeError(f"the shop cannot be prepared: exit code {ended.code}\n{ended.said}")
+
+
+def steps_of(log: Path) -> list[str]:
+    """Return the steps in a log."""
+    return [line.partition(" ")[2] for line in log.read_text().splitlines()]
 
 
 def move_worktrees(repo: Path, old: Path) -> None:
@@ -93,6 +204,8 @@ def move_worktrees(repo: Path, old: Path) -> None:
         note.write_text(note.read_text().replace(f"{old}/", f"{repo}/"))
 
 
-def steps_of(log: Iterable[str]) -> list[str]:
-    """Return the steps in a log."""
-    return [line.rstrip("\n").partition(" ")[2] for line in log]
+def spread(turn: int, count: int) -> int:
+    """Return the step for a turn: `count` turns cover each step once, and consecutive turns are far apart."""
+    strides = (each for each in range(1, count + 1) if gcd(each, count) == 1)
+    stride = min(strides, key=lambda each: abs(each - 0.618 * count))
+    return turn * stride % count + 1

@@ -1,9 +1,7 @@
-"""Faults of a download source: it hangs, resets, returns 500, sends a wrong length or other bytes."""
+"""Download source that hangs, resets, answers with an error, or sends a wrong length or other bytes."""
 
 from __future__ import annotations
 
-import random
-import signal
 import socket
 import struct
 import threading
@@ -14,11 +12,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from tests.drill.bench import Bench
-from tests.drill.evidence import answered
-from tests.drill.faults import Injection, fault
-from tests.drill.place import moment
 
 PATIENCE = 1.5  # seconds of silence of a hanging server; the stage's timeout is one second
+UNAVAILABLE = ("silent", "hangs", "resets", "500", "503", "429", "403", "garbage", "too long", "wrong range")
+MANNERS = {name: {69} for name in UNAVAILABLE}  # manner → exit codes of a download that gives up
+MANNERS |= {"too short": {65}, "other bytes": {65}, "slow": set()}
 
 
 class Source(ThreadingHTTPServer):
@@ -54,28 +52,22 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         manner, content = self.server.manner_now(), self.server.content
         start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").rstrip("-"))
-        cut = start + int((len(content) - start) * self.server.cut)
+        rest = content[start:]
+        cut = int(len(rest) * self.server.cut)
         if manner == "silent":
             time.sleep(PATIENCE)
-        elif manner in {"500", "503", "429", "403"}:
+        elif manner.isdecimal():
             self.send_error(int(manner))
         elif manner == "garbage":
             self.wfile.write(bytes(200))
-        elif start >= len(content):
+        elif not rest:
             self.send_error(416)
-        elif manner == "other bytes":
-            self._send(start, len(content) - start, bytes(reversed(content[start:])))
-        elif manner == "too long":
-            self._send(start, len(content) - start + 100, content[start:])
-        elif manner == "too short":
-            self._send(start, cut - start, content[start:cut])
-        elif manner == "wrong range":
-            self._send(start + 1, len(content) - start, content[start:])
         else:
-            self._send(
-                start, len(content) - start, content[start : cut if manner in {"hangs", "resets", "slow"} else None]
-            )
-            self._go_wrong(manner, content[cut:])
+            length = {"too long": len(rest) + 100, "too short": cut}.get(manner, len(rest))
+            part = rest[:cut] if manner in {"too short", "hangs", "resets", "slow"} else rest
+            body = rest[::-1] if manner == "other bytes" else part
+            self._send(start + (manner == "wrong range"), length, body)
+            self._go_wrong(manner, rest[cut:])
 
     def _send(self, start: int, length: int, content: bytes) -> None:
         self.send_response(206 if start else 200)
@@ -98,23 +90,6 @@ class Handler(BaseHTTPRequestHandler):
                 self.wfile.write(rest[place : place + 4096])
 
 
-MANNERS = {
-    "silent": {69},
-    "hangs": {69},
-    "resets": {69},
-    "500": {69},
-    "503": {69},
-    "429": {69},
-    "403": {69},
-    "garbage": {69},
-    "too long": {69},
-    "too short": {65},
-    "other bytes": {65},
-    "wrong range": {69},
-    "slow": set(),
-}
-
-
 @contextmanager
 def served(bench: Bench, manner: str, bad: int, cut: float) -> Iterator[Source]:
     """Run a source that misbehaves as given while the context is open."""
@@ -127,26 +102,3 @@ def served(bench: Bench, manner: str, bad: int, cut: float) -> Iterator[Source]:
         bench.mirror = before
         source.shutdown()
         source.server_close()
-
-
-@fault("a source that misbehaves", 22)
-def misbehaving(bench: Bench, rng: random.Random) -> Injection:
-    manner, bad = rng.choice(sorted(MANNERS)), rng.randint(1, 4)
-    bench.forget({"download"})
-    with served(bench, manner, bad, rng.random()) as source:
-        ended = bench.stage("download").wait()
-        losses = [] if ended.code == 0 or ended.said.startswith("error: ") else [f"no clear line: {ended.said[-300:]}"]
-    return Injection(f"{manner}, {bad} times", source.misbehaved > 0, ended, {0} | MANNERS[manner], losses)
-
-
-@fault("kill -9 in a download", 4)
-def killed(bench: Bench, rng: random.Random) -> Injection:
-    """Kill a download: the received part is kept, and the next run continues from it."""
-    bench.forget({"download"})
-    with served(bench, "slow", 9, rng.uniform(0.0, 0.9)) as source:
-        running = bench.stage("download")
-        asked = running.until(lambda _: source.misbehaved > 0)
-        running.after(moment(rng, 1.0))
-        observed = answered(running.send(signal.SIGKILL) and asked, running.wait(), {-9})
-        again = bench.stage("download").wait()
-    return Injection("a slow source", observed, again, {0})

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from tests.drill.reference import digests
+from tests.drill.bench import digests
 
 LINKS = {"champion", "latest"}  # in runs/; they may point to another run afterwards
 BRANCH = "refs/heads/champion"
@@ -28,10 +28,9 @@ class Standing:
 def standing(repo: Path) -> Standing:
     """Return the state of `repo`."""
     runs = {name: digest for name, digest in digests(repo, "runs").items() if Path(name).name not in LINKS}
-    tags = dict(
-        line.split(" ") for line in _git(repo, "for-each-ref", "--format=%(refname) %(objectname)", "refs/tags")
-    )
-    return Standing(runs, tags, "\n".join(_git(repo, "rev-parse", "HEAD") + _git(repo, "status", "--porcelain")))
+    lines = _git(repo, "for-each-ref", "--format=%(refname) %(objectname)", "refs/tags")
+    tree = "\n".join(_git(repo, "rev-parse", "HEAD") + _git(repo, "status", "--porcelain"))
+    return Standing(runs, dict(line.split(" ") for line in lines), tree)
 
 
 def lost(repo: Path, before: Standing) -> list[str]:
@@ -86,15 +85,27 @@ def settled(repo: Path, number: int | None = None, model: str = "") -> list[str]
     return losses + in_use(repo, {now["hashes"]["model"]}) + _history(repo, now["number"])
 
 
+def whole_runs(repo: Path, names: list[str]) -> list[str]:
+    """Return a loss unless each run has its own name and a complete folder."""
+    if len(set(names)) < 2:
+        return [f"two runs with one name: {', '.join(names)}"]
+    return [f"runs/{name} is not whole" for name in names if not _whole(repo / "runs" / name)]
+
+
+def _whole(run: Path) -> bool:
+    summary = run / "summary.json"
+    named = summary.is_file() and json.loads(summary.read_text())["name"] == run.name
+    return named and (run / "report.html").is_file() and bool(model_hash(run / "model"))
+
+
 def _history(repo: Path, number: int) -> list[str]:
     """Return losses unless every champion up to `number` has its tag and git's objects are complete."""
     numbers = range(1, number + 1)
     losses = [f"no champion {each}" for each in numbers if record(repo, TAG.format(each)).get("number") != each]
     if _git(repo, "rev-parse", f"{BRANCH}^{{commit}}") != _git(repo, "rev-parse", f"{TAG.format(number)}^{{commit}}"):
         losses.append(f"the branch champion is not at the tag of champion {number}")
-    done = subprocess.run(
-        ["git", "fsck", "--connectivity-only", "--no-dangling"], cwd=repo, capture_output=True, text=True, check=False
-    )
+    command = ["git", "fsck", "--connectivity-only", "--no-dangling"]
+    done = subprocess.run(command, cwd=repo, capture_output=True, text=True, check=False)
     return losses + [f"git fsck: {line}" for line in done.stderr.splitlines() if done.returncode]
 
 

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from epigram.runner.dvc import adapter, graph, repair
-from tests.drill import damage, kills, sources  # noqa: F401  the imports register their faults
-from tests.drill.bench import Bench
+from tests.drill.bench import NEURAL, Bench, prepare
 from tests.drill.faults import FAULTS
-from tests.drill.reference import NEURAL, prepare
 from tests.drill.trial import run
 from tests.support.toy import Toy
 
@@ -36,9 +34,9 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 @pytest.mark.parametrize(("name", "seed"), INJECTED)
 def test_a_fault_costs_nothing(bench: Bench, name: str, seed: str) -> None:
-    trials = []
+    trials, fault = [], next(fault for fault in FAULTS if fault.name == name)
     for seed_again in (seed, f"{seed} again", f"{seed} once more", f"{seed} at last"):
-        trials.append(run(bench, 0, FAULTS[name], seed_again))
+        trials.append(run(bench, 0, fault, seed_again))
         assert not trials[-1].losses, str(trials[-1])
         if trials[-1].observed:  # a fast machine may finish before the fault
             return
