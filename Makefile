@@ -24,7 +24,7 @@ unexport DATASET SYSTEMS SEEDS SET NAME
 option = $(if $(value $(1)),--$(2) '$(subst ','\'',$(value $(1)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help run retrain serve stop test test-avx2 checks mutants peers bench bench-accuracy drill repair clean
+.PHONY: help run retrain serve stop test test-all test-avx2 checks mutants peers bench bench-accuracy drill repair clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -65,7 +65,10 @@ stop: $(READY) ## stop what make serve started
 
 # Three workers on two cores: many tests wait for processes. A file's tests share their servers and models.
 # tests/conftest.py orders the files; pytest-xdist by itself would end with those of few tests, which take longest.
-test: $(TESTS) ## run the tests
+test: $(TESTS) ## run the tests, without those that need a browser, server, cluster or wheel
+	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not extended"
+
+test-all: $(TESTS) ## run all tests
 	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 
 # oneDNN and PyTorch obey these two variables on processors with more instructions.

@@ -20,7 +20,14 @@ for name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
     os.environ.pop(name, None)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects the tests of a marker
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin a parallel run with the long files: one that begins last leaves the other processes idle."""
+    """Mark tests that use a Prefect server as extended, and begin a parallel run with the long files.
+
+    A long file that begins last leaves the other processes idle.
+    """
+    for item in items:
+        if "prefect_server" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.extended)
     if hasattr(config, "workerinput"):
         items[:] = long_files_first(items)

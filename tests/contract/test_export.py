@@ -55,7 +55,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "model", folder / "out"
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in ALIKE else n for n in NAMES])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.extended) if n in ALIKE else n for n in NAMES])
 def test_a_graph_says_what_its_model_says_or_is_refused_by_name(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

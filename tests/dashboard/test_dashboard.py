@@ -12,7 +12,7 @@ from tests.dashboard.conftest import PIXELS, Server, Shot
 from tests.support.processes import until
 from tests.support.toy import NEEDS, Toy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.extended]
 
 MESSAGE = "2 rows have no text"
 

@@ -13,6 +13,8 @@ import pytest
 from epigram.runner.runs.markdown import corpus
 from tests.dashboard.conftest import Server
 
+pytestmark = pytest.mark.extended
+
 # Ways in which a page can send a flow's name to the API; the page may only see `opaque` or an error.
 TRY = """async ([url, name, mode, type]) => {
   try {

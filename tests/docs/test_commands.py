@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if "```sh" in path.read_text("utf-8")
 ]
-PARSED_TARGETS = {"test", "bench", "drill", "mutants", "stop"}
+PARSED_TARGETS = {"test", "test-all", "bench", "drill", "mutants", "stop"}
 PARSED_COMMANDS = {"dashboard", "stop"}  # these start or stop a service
 PARSED_MODULES = {"epigram.runner.workspace.revision_diff"}  # it compares commits of the user
 OTHERS = {"git", "export", ".", ".venv/bin/pip", "pip"}  # not part of epigram; they change only the user's files

@@ -12,7 +12,7 @@ from tests.support.processes import gone, until
 from tests.support.toy import Toy
 
 pytest.importorskip("prefect_ray", reason="requires the extra ray")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.extended]
 
 AGENTS = {"ray::DashboardAgent", "ray::RuntimeEnvAgent"}
 RAY = ("--ray", "local", "--max-parallel", "2")

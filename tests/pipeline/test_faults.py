@@ -12,7 +12,7 @@ from tests.drill.faults import FAULTS
 from tests.drill.trial import run
 from tests.support.toy import Toy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.extended]
 
 INJECTED = [
     ("kill -9 of a stage alone", "3"),

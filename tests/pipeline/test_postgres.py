@@ -19,7 +19,7 @@ from tests.support.processes import gone, until
 from tests.support.serving import DEPLOYMENTS, Serving, refused, written
 from tests.support.toy import Toy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.extended]
 PASSWORD = "x9s3cret"
 
 

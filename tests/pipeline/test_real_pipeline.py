@@ -23,7 +23,7 @@ TEXTS = {  # each text with the label that its words have in the corpus
     "非常满意": "positive",
 }
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.extended]
 
 
 def run(folder: Path, *command: str) -> str:

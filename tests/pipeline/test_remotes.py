@@ -13,6 +13,8 @@ from epigram.runner.workspace import workspace
 from epigram.runner.workspace.request import Request
 from tests.support.toy import Toy
 
+pytestmark = pytest.mark.extended
+
 SECRET = "not-a-real-secret-0451"
 KEYS = {"AWS_ACCESS_KEY_ID": "not-a-real-key", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_DEFAULT_REGION": "us-east-1"}
 

@@ -17,7 +17,7 @@ from tests.support.shop import reviews
 from tests.support.shop_repository import Shop, copied
 from tests.support.toy import Toy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.extended]
 
 SCHEDULE = """\
 name: shop

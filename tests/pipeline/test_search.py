@@ -15,7 +15,7 @@ from epigram.core.files import sha256
 from tests.support.project_copy import tree
 from tests.support.toy import command_env
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.extended]
 
 
 def run(folder: Path, *command: str, code: int = 0) -> str:

@@ -19,7 +19,7 @@ from tests.support.processes import gone, until
 from tests.support.serving import DEPLOYMENTS, Serving, listening, refused, written
 from tests.support.toy import HERE, Toy, copied
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.extended]
 SECRET = "T0/B0/x9s3cret"
 
 

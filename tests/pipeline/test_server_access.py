@@ -15,6 +15,8 @@ from epigram.runner.service import prefect_adapter
 from epigram.runner.service import server as api
 from tests.support.prefect_home import add_database
 
+pytestmark = pytest.mark.extended
+
 SECRET = "admin:x9s3cret"
 FLOW = """
 from prefect import flow

@@ -101,6 +101,7 @@ def test_trials_in_parallel_have_a_gpu_each(toy: Toy) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extended
 def test_a_sweep_names_the_best_of_each_data_set(tmp_path: Path) -> None:
     folder = tree(tmp_path)
     command = [sys.executable, "-m", "epigram.cli", "sweep", "--systems", "tfidf_svm", "--name", "s"]

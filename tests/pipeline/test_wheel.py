@@ -19,7 +19,7 @@ from epigram.runner.project.template import files_of
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("src", "LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.extended]
 
 
 @pytest.fixture(scope="module")

@@ -6,26 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from benchmarks import accuracy, accuracy_cells
-from benchmarks.accuracy_catalogue import BASE, TOOLS
-from benchmarks.accuracy_cells import Cell, planned
-from benchmarks.accuracy_data import SETS
+from benchmarks import accuracy
+from benchmarks.accuracy_catalogue import BASE
+from benchmarks.accuracy_cells import Cell
 from benchmarks.timing import SkippedError
-
 
 
 def cell(**changes: Any) -> Cell:
     return Cell(**{"set": "mr", "rows": 500, "sample": 0, "tool": BASE, "budget": 120} | changes)
-
-
-
-
-
-
-
-
 
 
 class Tools:
@@ -65,8 +53,6 @@ def test_a_failing_tool_is_recorded_and_does_not_stop_the_grid(tmp_path: Path) -
     assert "accuracy" not in stored(tmp_path, CELLS[0])
 
 
-
-
 def test_filled_cells_are_skipped_those_of_failed_tools_too(tmp_path: Path) -> None:
     tools = Tools()
     tools.fill(CELLS[:3], tmp_path)
@@ -81,7 +67,3 @@ def test_scorings_of_test_are_counted(tmp_path: Path) -> None:
     assert stored(tmp_path, CELLS[0])["test_scorings"] == 0  # it failed: nothing was scored
     tools.fill(CELLS[:3], tmp_path / "dev", final=False)
     assert stored(tmp_path / "dev", CELLS[2])["test_scorings"] == 0
-
-
-
-

@@ -13,17 +13,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from benchmarks import accuracy_environments, accuracy_measure
+from benchmarks import accuracy_measure
 from benchmarks.accuracy_catalogue import Tool
 from benchmarks.accuracy_cells import Cell
 from benchmarks.accuracy_data import Corpus, disjoint_samples, sample, split_off_dev
-from benchmarks.accuracy_environments import READY, python_of, variables
 from benchmarks.accuracy_grid import bits
 from benchmarks.accuracy_measure import measure, score
-from benchmarks.accuracy_process import run
-from benchmarks.accuracy_tools.project import rows_of
-from benchmarks.accuracy_tools.task import Terms, read_task, write_task
-from benchmarks.timing import ROOT, SkippedError
 
 CELL = Cell("mr", 20, 0, "fake", 30)
 TRAIN = pl.DataFrame({"text": [f"text {i}" for i in range(50)], "label": ["good", "bad"] * 25})
@@ -66,8 +61,6 @@ def test_the_scores_are_those_of_the_predictions() -> None:
     assert 0 < found["fit_seconds"] <= found["seconds"] < 30
 
 
-
-
 def test_the_macro_f1_counts_every_label_the_same(tmp_path: Path) -> None:
     (tmp_path / "predictions.json").write_text(json.dumps({"labels": ["good", "good", "good"]}))
     found = score(tmp_path / "predictions.json", TEST)
@@ -99,12 +92,6 @@ def test_a_tool_that_takes_too_long_is_ended_with_its_children(tmp_path: Path, m
             time.sleep(0.1)
 
 
-
-
-
-
-
-
 def test_samples_are_disjoint_and_of_the_same_rows_for_every_tool() -> None:
     parts = [sample(CORPUS, 20, number)["text"].to_list() for number in (0, 1)]
     assert len(set(parts[0]) | set(parts[1])) == 40
@@ -118,11 +105,3 @@ def test_rows_with_a_held_out_text_are_not_trained_on() -> None:
     train = pl.DataFrame({"text": ["a", "b", "a", "c", "d"], "label": ["x"] * 5})
     rest, dev = split_off_dev(train)
     assert (dev["text"].to_list(), rest["text"].to_list()) == (["a"], ["b", "c", "d"])
-
-
-
-
-
-
-
-

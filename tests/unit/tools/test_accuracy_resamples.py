@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from benchmarks import accuracy, accuracy_cells, accuracy_page
+from benchmarks import accuracy, accuracy_cells
 from benchmarks.accuracy_catalogue import BASE, OURS
 from benchmarks.accuracy_cells import Cell
 from benchmarks.accuracy_data import Corpus
-from benchmarks.accuracy_resamples import compared, planned, split_again
+from benchmarks.accuracy_resamples import compared, split_again
 from benchmarks.accuracy_statistics import corrected
 
 
@@ -30,8 +30,6 @@ def fill(folder: Path, gaps: list[float], name: str = "ced", **changes: object) 
             accuracy_cells.write(Cell(name, 4_000, split, tool, 300), found | changes, folder)
 
 
-
-
 def test_a_split_has_each_text_in_one_part_and_another_one_draws_other_texts() -> None:
     first, again, second = (split_again(corpus(), split) for split in (0, 0, 1))
     assert (first.train.height, first.test.height) == (70, 30)
@@ -39,8 +37,6 @@ def test_a_split_has_each_text_in_one_part_and_another_one_draws_other_texts() -
     assert first.test.equals(again.test)
     assert set(first.test["text"]) != set(second.test["text"])
     assert set(first.test["text"]) & {f"text {n}" for n in range(80)}  # rows of the other split's train too
-
-
 
 
 def test_the_variance_of_splits_that_share_rows_is_larger_than_that_of_independent_ones() -> None:
@@ -61,8 +57,6 @@ def test_only_splits_of_both_tools_on_the_same_rows_are_compared(tmp_path: Path)
     path = tmp_path / f"ced-4000-1-{OURS}-300s.json"
     path.write_text(path.read_text(encoding="utf-8").replace('"data": "1"', '"data": "2"'), encoding="utf-8")
     assert compared(tmp_path) == {}
-
-
 
 
 @pytest.mark.parametrize("resampled", [False, True])

@@ -22,7 +22,7 @@ def tiny(*program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=900)
 
 
-@pytest.mark.service
+@pytest.mark.extended
 def test_every_family_runs_or_names_what_it_needs() -> None:
     done = tiny("benchmarks.run")
     assert done.returncode == 0, done.stderr
@@ -33,7 +33,7 @@ def test_every_family_runs_or_names_what_it_needs() -> None:
     assert skipped <= {"finetune", "fasttext", "inference", "export", "pruning"}, done.stderr
 
 
-@pytest.mark.service
+@pytest.mark.extended
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_other_benchmark_runs(name: str) -> None:
     done = tiny(f"benchmarks.{name}")

@@ -10,10 +10,9 @@ import polars as pl
 import pytest
 import torch
 
-from benchmarks import corpora, gpu_small, measured_steps, pipeline
+from benchmarks import corpora, gpu_small, measured_steps
 from benchmarks.equal_epochs import LastWeights
 from benchmarks.plain_loop import Settings, optimizer_of, padded_batches, train
-from benchmarks.timing import process
 from epigram.core.ragged import Ragged
 from epigram.nn.layers.types import Prediction, Tokens
 from epigram.text.dataset.encoded_dataset import Split
@@ -22,8 +21,6 @@ from epigram.training.objectives.classification import Classification
 from epigram.training.trainer import Trainer
 from tests.support.host_waits import Waits
 from tests.support.scripted import CONFIG, Dev, Scripted, texts
-
-
 
 
 def test_every_split_of_the_titles_has_all_labels_where_the_files_are_sorted(
@@ -48,17 +45,11 @@ def test_every_split_of_the_titles_has_all_labels_where_the_files_are_sorted(
 PART = Split(Ragged(np.arange(6), np.array([0, 2, 2, 6])), np.array([4, 5, 6]), np.array([10, 11, 12]), None)
 
 
-
-
 def test_drawn_rows_come_again_only_when_all_are_used() -> None:
     rows = corpora.drawn(PART, 7).rows.tolist()
     assert sorted(rows[:3]) == sorted(rows[3:6]) == [10, 11, 12]
     assert len(rows) == 7
     assert len(set(corpora.drawn(PART, 2).rows.tolist())) == 2
-
-
-
-
 
 
 @pytest.mark.parametrize("epochs", [1, 3])
@@ -117,8 +108,6 @@ def test_the_clock_has_the_construction_of_our_trainer(monkeypatch: pytest.Monke
     monkeypatch.setattr(measured_steps, "label_objective", lambda *_: None)
     view: Any = type("Dev", (), {"split": lambda *_: PART})()
     assert measured_steps.our_run(None, view, (PART, PART), TrainingConfig(), 0.1) == 6
-
-
 
 
 @pytest.mark.parametrize(("kind", "steps"), [(Classification, 1), (LastWeights, 3)])

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
-from benchmarks import corpora, export, finetune, gpu, intervals, pages, results, run
-from benchmarks.rows import Measured, Reach
+from benchmarks import intervals, pages, results
+from benchmarks.rows import Reach
 from benchmarks.table import judged, table
-from benchmarks.timing import Plan, SkippedError
+from benchmarks.timing import Plan
 from tests.support.benchmarks import row
 
 
@@ -48,8 +45,6 @@ def test_a_target_is_of_our_own_value_or_of_the_ratio_to_the_best_peer(
     assert row(reach=reach).reached is reached
 
 
-
-
 @pytest.mark.parametrize(("worse", "verdict"), [(False, "reached"), (True, "not reached")])
 def test_a_rate_at_a_worse_accuracy_is_not_reached(worse: bool, verdict: str) -> None:
     record = row(reach=Reach("≥", 1, "ratio"), accuracy="mine").record()
@@ -76,10 +71,6 @@ def test_a_rate_without_its_accuracy_is_not_reached(
     assert found["verdict"] == verdict
     assert (verdict or "–") in table([record])
     assert (f": {verdict} |" in pages.rendered({**FACTS, "rows": [record], "accuracy": []})) == (verdict is not None)
-
-
-
-
 
 
 def test_the_interval_is_paired_by_text() -> None:
@@ -123,8 +114,6 @@ def works_of(path: Path) -> list[str]:
     return [entry["work"] for entry in json.loads(path.read_text())["rows"]]
 
 
-
-
 @pytest.mark.parametrize("change", [{"commit": "2"}, {"corpus": {"titles": "u"}}, {"machine": "n"}])
 def test_results_of_another_commit_corpus_or_machine_are_not_mixed(tmp_path: Path, change: dict[str, Any]) -> None:
     path = tmp_path / "m.json"
@@ -143,30 +132,8 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 def test_the_page_shows_the_stored_results() -> None:
     block = pages.BLOCK.search(pages.PAGE.read_text(encoding="utf-8"))
     assert block is not None
     facts = results.load(results.RESULTS / block[1]) if block[1] else None
     assert block[2] == pages.rendered(facts)
-
-

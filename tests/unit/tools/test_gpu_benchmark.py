@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks import gpu_finetune
-from benchmarks.gpu_data import PAD, split
-from benchmarks.timing import Plan
 
 ROOT = Path(__file__).parents[3]
 ABSENT = "dvc jieba jinja2 onnx onnxruntime pandera polars prefect pydantic rich ruamel seqeval sklearn typer"
@@ -41,9 +39,7 @@ def bare(folder: Path, *program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=500)
 
 
-
-
-@pytest.mark.slow
+@pytest.mark.extended
 def test_every_family_runs_on_a_bare_machine(tmp_path: Path) -> None:
     done = bare(tmp_path, "-m", "benchmarks.gpu", "--tiny", "--out", "results")
     assert done.returncode == 0, done.stderr
@@ -57,7 +53,3 @@ def test_every_family_runs_on_a_bare_machine(tmp_path: Path) -> None:
     table = done.stdout.splitlines()
     assert len(table) == 1 + sum(1 + len(row["peers"]) for row in told["rows"])
     assert (told["machine"], told["corpus"]) == ("cpu", {"all": "synthetic"})
-
-
-
-

@@ -11,9 +11,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from benchmarks import inference, inference_peers, minilm
-from benchmarks.inference_peers import Pipeline, Runtime, peers, runners
-from benchmarks.inference_runners import classifier, openvino_runner
+from benchmarks import inference, minilm
+from benchmarks.inference_peers import Pipeline, peers
+from benchmarks.inference_runners import classifier
 from benchmarks.timing import Plan
 from tests.support.tiny_classifier import write_classifier
 
@@ -56,11 +56,9 @@ def expected(folder: Path, texts: list[str]) -> NDArray[np.float32]:
     return torch.cat([model(torch.tensor([each])).logits.softmax(1) for each in ids]).numpy()
 
 
-
-
 @pytest.mark.parametrize(
     "name",
-    [pytest.param("torch.compile, fp32", marks=pytest.mark.slow), "ONNX Runtime, fp32", "OpenVINO, fp32"],
+    [pytest.param("torch.compile, fp32", marks=pytest.mark.extended), "ONNX Runtime, fp32", "OpenVINO, fp32"],
 )
 def test_a_peer_gives_the_probabilities_of_transformers(name: str, folder: Path, programs: dict[str, Any]) -> None:
     if name not in programs:
@@ -81,20 +79,6 @@ def test_the_pipeline_gives_the_probabilities_of_transformers(folder: Path, prog
     assert np.abs(scores - expected(folder, TEXTS).max(axis=1)).max() < 1e-4
     weights = [Pipeline(folder, precision).pipeline.model.dtype for precision in ("bf16 autocast", "bf16 weights")]
     assert weights == [torch.float32, torch.bfloat16]
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 
 
 class Recorder:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.scale import Point, fit, grid, timed_rows
+from benchmarks.scale import Point, fit, grid
 
 
 def points(noise: float = 0.0) -> list[Point]:
@@ -24,9 +24,3 @@ def test_exact_points_are_fitted_without_error() -> None:
     exponents, error = fit(points())
     np.testing.assert_allclose(exponents, [1.0, 0.25, 1.5], atol=1e-9)
     assert error == pytest.approx(0.0, abs=1e-9)
-
-
-
-
-
-

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.gpu import FAMILIES
-from benchmarks.run import gpu_lines
-from benchmarks.time_to_score import Curve, summary
+from benchmarks.time_to_score import Curve
 
 SECONDS = [1.0, 2.0, 3.0, 4.0, 5.0]
 
@@ -14,7 +12,3 @@ def test_an_accuracy_is_reached_at_the_first_of_two_evaluations_in_a_row() -> No
     assert curve.reached(0.8) == 4.0
     assert curve.reached(0.5) == 1.0
     assert curve.reached(0.9) is None
-
-
-
-
