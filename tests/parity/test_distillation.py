@@ -27,8 +27,10 @@ def batches(labels: Any) -> TextBatches:
 
 def model_of(name: str, *, multi: bool = False) -> Any:
     torch.manual_seed(0)
-    data = DataSpec(vocabulary=12, classes=3, multi=multi, max_length=8, labels=("a", "b", "c"))
-    model: Any = RECIPES[name].changed(head={"dropout": 0.0}).build(data, name)
+    labels = ("a", "b", "c")
+    data = DataSpec(vocabulary=12, classes=3, multi=multi, max_length=8, labels=labels, token_labels=("O", *labels))
+    head = {} if RECIPES[name].head["kind"] == "layer_ensemble" else {"dropout": 0.0}  # it has no dropout
+    model: Any = RECIPES[name].changed(head=head).build(data, name)
     return model.train()
 
 
@@ -72,6 +74,40 @@ def test_the_cost_of_the_encoder_is_added() -> None:
     log_p = x - np.log(np.exp(x).sum(1, keepdims=True))
     assert encoded.cost.item() > 0.001
     assert loss == pytest.approx(encoded.cost.item() - (TARGETS * log_p).sum(1).mean(), rel=1e-5)
+
+
+def test_a_model_with_a_summed_loss_learns_the_sum_over_the_texts() -> None:
+    """Its learning rate is that of a sum."""
+    model, order = model_of("mhal_sent"), np.arange(4)
+    goal = objective(model)
+    torch.manual_seed(1)
+    x = logits_of(model, goal.train, order)
+    log_p = x - np.log(np.exp(x).sum(1, keepdims=True))
+    torch.manual_seed(1)
+    assert model.summed
+    assert goal.loss(model, Batch(goal.train, order)).item() == pytest.approx(-(TARGETS * log_p).sum(), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["bert_cnn", "exam", "leam", "cnle", "mlp", "dmsp", "mhal_sent", "textcnn"])
+def test_every_head_with_probabilities_learns_them(name: str) -> None:
+    """Its loss comes close to the entropy of the targets, the lowest cross-entropy that there is."""
+    model = model_of(name)
+    goal, order = objective(model), np.arange(4)
+    assert model.head.differentiable
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(150):
+        optimizer.zero_grad()
+        loss = goal.loss(model, Batch(goal.train, order))
+        loss.backward()
+        optimizer.step()
+    loss = goal.loss(model.eval(), Batch(goal.train, order))  # without the encoder's dropout
+    entropy = -np.sum(TARGETS * np.log(np.maximum(TARGETS, 1e-9))) / (1 if model.summed else 4)
+    assert loss.item() == pytest.approx(entropy, abs=0.05 * (4 if model.summed else 1))
+
+
+def test_the_search_for_several_labels_cannot_learn_probabilities() -> None:
+    assert model_of("cnle").head.differentiable
+    assert not model_of("cnle", multi=True).head.differentiable
 
 
 def test_labels_that_are_no_probabilities_are_learned_as_labels() -> None:

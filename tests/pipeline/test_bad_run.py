@@ -34,8 +34,7 @@ runpy.run_module("epigram.stages.train", run_name="__main__")
 
 EXAMINE = ("examine", "data/validated")
 ENSEMBLE = ("ensemble", "data/validated", "data/evaluated", "data/pruned")
-STUDENTS = ("data/students", "data/evaluated_students")
-COMPARE = ("compare", "data/validated", "data/examined", "data/evaluated", "data/ensemble", *STUDENTS, "data/pruned")
+COMPARE = ("compare", "data/validated", "data/examined", "data/evaluated", "data/ensemble", "data/pruned")
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ def used_by(module: str, imports: grimp.ImportGraph) -> set[str]:
 def test_every_stage_has_its_file_and_every_file_its_stage() -> None:
     files = {path.stem for path in (ROOT / "src/epigram/stages").glob("*.py")} - {"__init__"}
     assert {f"epigram.stages.{name}" for name in files} == set(MODULES.values())
-    assert {name for name, module in MODULES.items() if module != f"epigram.stages.{name}"} == {"evaluate_student"}
+    assert all(module == f"epigram.stages.{name}" for name, module in MODULES.items())
 
 
 @pytest.mark.parametrize("path", [*ROOT.glob("flows/*.py"), *ROOT.glob("tasks/*.py")], ids=lambda path: path.stem)
@@ -108,12 +108,11 @@ def test_no_stage_reruns_for_settings_that_only_the_runner_reads(
 
 def test_the_stages_that_run_networks_ask_for_gpus() -> None:
     asked = {name: stage["meta"]["gpus"] for name, stage in STAGES.items() if "meta" in stage}
-    one = dict.fromkeys(("pretrain", "prune", "evaluate", "distill", "evaluate_student"), "one")
+    one = dict.fromkeys(("pretrain", "prune", "evaluate"), "one")
     assert asked == {**one, "train": "processes"}
     graph = read(ROOT)
     assert {stage.name.partition("@")[0]: stage.gpus for stage in graph if stage.gpus} == {
-        name: asked[name]
-        for name in ("pretrain", "train", "prune", "evaluate")  # the others have no student here
+        name: asked[name] for name in ("pretrain", "train", "prune", "evaluate")
     }
 
 

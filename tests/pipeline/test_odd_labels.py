@@ -70,8 +70,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
             "data/examined",
             "data/evaluated",
             "data/ensemble",
-            "data/students",
-            "data/evaluated_students",
             "data/pruned",
             "data/compared",
         ),

@@ -198,20 +198,29 @@ def test_a_setting_that_a_system_does_not_know_is_refused(toy: Toy) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "kept"),
+    ("wanted", "systems"),
     [
-        ({"seeds": (1,)}, True),
-        ({"dataset": "other"}, False),
-        ({"systems": ("mlp",)}, False),
-        ({"plan": {"views": {"token": {"tokenizer": "token"}}, "systems": {"mlp": {"view": "token"}}}}, False),
+        ({"seeds": (1,)}, ["mlp", "bert", "small"]),
+        ({"dataset": "other"}, ["mlp", "bert"]),
+        ({"systems": ("small",)}, ["small"]),
+        ({"plan": {"views": {"token": {"tokenizer": "token"}}, "systems": {"mlp": {"view": "token"}}}}, ["mlp"]),
     ],
 )
-def test_students_stay_only_with_their_data_set_and_systems(toy: Toy, wanted: dict[str, Any], kept: bool) -> None:
-    """Their texts without labels are of the data set of params.yaml, and their teacher is one of its systems."""
+def test_systems_with_a_teacher_stay_with_their_data_set(toy: Toy, wanted: dict[str, Any], systems: list[str]) -> None:
+    """Their texts without labels and the labels of their teacher are of the data set of params.yaml."""
     path = toy.root / "params.yaml"
     params = yaml.safe_load(path.read_text())
     params["views"]["more"] = {"tokenizer": "token", "texts": "data/local/more.txt"}
-    path.write_text(yaml.safe_dump({**params, "students": {"small": {"view": "more", "recipe": "fast_text"}}}))
+    params["systems"]["small"] = {"view": "more", "recipe": "fast_text", "teacher": "runs/first/model"}
+    path.write_text(yaml.safe_dump(params, sort_keys=False))
     params = written(toy, **wanted)
-    assert list(params["students"]) == (["small"] if kept else [])
-    assert ("more" in params["views"]) is kept
+    assert list(params["systems"]) == systems
+    assert ("more" in params["views"]) is ("small" in systems)
+
+
+@pytest.mark.parametrize("students", [{}, {"small": {"view": "token", "recipe": "fast_text"}}])
+def test_the_section_of_students_of_older_versions_is_refused(toy: Toy, students: dict[str, Any]) -> None:
+    path = toy.root / "params.yaml"
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "students": students}))
+    with pytest.raises(ParameterError, match=r"^params\.yaml: students is not a section any more.*teacher: runs/"):
+        overrides.check(Request(root=toy.root))

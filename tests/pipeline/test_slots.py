@@ -77,8 +77,10 @@ def test_a_student_has_the_threads_of_one_process(tmp_path: Path) -> None:
         "dataset": "pocket_zh",
         "seeds": [0],
         "views": {"token": {"tokenizer": "token"}},
-        "systems": {"textcnn": {"view": "token"}},
-        "students": {"small": {"view": "token", "recipe": "textcnn"}},
+        "systems": {
+            "textcnn": {"view": "token"},
+            "small": {"view": "token", "recipe": "textcnn", "teacher": "runs/first/model"},
+        },
         "train": {"processes": 3},
     }
     path = tmp_path / "params.yaml"

@@ -19,7 +19,7 @@ WORD = {"money": "coin", "arts": "canvas", "sport": "goal"}  # the word that dec
 ROUND = ["sport", "arts", "arts", "money", "arts", "sport", "arts"]  # of seven rows, arts has 4, sport 2, money 1
 FILLERS = ["today", "again", "about", "some", "people", "under", "their", "city", "with", "many"]
 SIZES = {"train": 168, "dev": 21, "test": 42}
-COMPARED = ("validated", "examined", "evaluated", "ensemble", "students", "evaluated_students", "pruned")
+COMPARED = ("validated", "examined", "evaluated", "ensemble", "pruned")
 SYSTEMS: dict[str, Any] = {
     "textcnn": {
         "view": "token",

@@ -117,7 +117,7 @@ def corpus(labels: Sequence[str] = ("neg", "pos"), *, rows: int = 100, task: Tas
 
 def folders(root: Path, evaluations: Sequence[Evaluation], *, data_page: str = "<p>the data page</p>") -> list[str]:
     """Write the folders of a run and its params.yaml; return the stage's arguments, the output folder last."""
-    validated, examined, evaluated, ensemble, _, _, pruned = inputs = [root / name for name in COMPARED]
+    validated, examined, evaluated, ensemble, pruned = inputs = [root / name for name in COMPARED]
     validated.mkdir(parents=True)
     examined.mkdir()
     (examined / "report.html").write_text("<p>the quality page</p>")

@@ -21,8 +21,6 @@ def tree(folder: Path) -> Path:
         "data/pocket",
         "data/local",
         "data/pos_versions",
-        "data/students",
-        "data/evaluated_students",
     ]:
         source, to = ROOT / part, folder / part
         to.parent.mkdir(parents=True, exist_ok=True)

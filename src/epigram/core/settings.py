@@ -13,12 +13,10 @@ from epigram.core.errors import InputMissingError, ParameterError
 T = TypeVar("T")
 
 REQUIRED = ("dataset", "seeds", "views", "systems")
-MODELS = ("systems", "students")  # sections with one entry per model, which is read by a view
-NAMED = ("views", *MODELS)
+NAMED = ("views", "systems")
 RESERVED = ("ensemble",)  # the name of the ensemble among the systems
 SECTIONS = (
     *REQUIRED,
-    "students",
     "download",
     "validate",
     "examine",
@@ -105,6 +103,11 @@ def dataset_of(path: Path) -> str:
 
 def check_sections(values: Mapping[str, Any]) -> None:
     """Raise ParameterError for an unknown section, with the nearest name, and for a missing one."""
+    if "students" in values:  # a section of older versions
+        raise ParameterError(
+            "params.yaml: students is not a section any more: remove it, and write each student as a system with a "
+            "teacher, for example systems.small: {view: VIEW, recipe: fast_text, teacher: runs/NAME/model}"
+        )
     unknown = [str(name) for name in values if name not in SECTIONS]
     faults = [f"{shown(name)} is not a setting: {nearest(name, list(SECTIONS))}" for name in unknown]
     faults += [f"{name} is missing" for name in REQUIRED if name not in values]
@@ -115,40 +118,36 @@ def check_sections(values: Mapping[str, Any]) -> None:
 def check_names(values: Mapping[str, Any]) -> None:
     """Check the names in `values`, which DVC inserts into paths and shell commands.
 
-    Raises ParameterError for a name with other characters than NAME_RULE allows, and for a name of a system or a
-    student that is reserved or not unique.
+    Raises ParameterError for a name with other characters than NAME_RULE allows, and for a reserved name of a system.
     """
     sections = {name: section for name in NAMED if isinstance(section := values.get(name), Mapping)}
     found = [("dataset", values.get("dataset"))]
     found += [(f"a name in {section}", name) for section, each in sections.items() for name in each]
-    found += [(f"{where}.view", system.get("view")) for where, system in _models_of(values)]
+    found += [(f"systems.{name}.view", system.get("view")) for name, system in _systems_of(values)]
     for where, name in found:
         if isinstance(name, str):
             check_name(f"params.yaml: {where}", name)
-    models = [(section, name) for section in MODELS for name in sections.get(section, {})]
-    if reserved := [f"{section}.{name}" for section, name in models if name in RESERVED]:
-        raise ParameterError(f"params.yaml: {reserved[0]}: this name is reserved; choose another one")
-    if both := [name for section, name in models if section == "students" and ("systems", name) in models]:
-        raise ParameterError(f"params.yaml: students.{both[0]}: a system has this name; choose another one")
+    if reserved := [name for name in sections.get("systems", {}) if name in RESERVED]:
+        raise ParameterError(f"params.yaml: systems.{reserved[0]}: this name is reserved; choose another one")
 
 
 def check_views(values: Mapping[str, Any]) -> None:
-    """Raise ParameterError, with the nearest name, for a system or a student whose view is not in `views`."""
+    """Raise ParameterError, with the nearest name, for a system whose view is not in `views`."""
     views = values.get("views")
     if not isinstance(views, Mapping):
         return  # reported where the section is read
-    for where, system in _models_of(values):
+    for name, system in _systems_of(values):
         view = system.get("view")
         if isinstance(view, str) and view not in views:
             known = nearest(view, list(map(str, views)))
-            raise ParameterError(f"params.yaml: {where}.view is {view!r}: {known}")
+            raise ParameterError(f"params.yaml: systems.{name}.view is {view!r}: {known}")
 
 
-def _models_of(values: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the key and the settings of each system and student; what is no mapping is reported where it is read."""
-    sections = [(name, section) for name in MODELS if isinstance(section := values.get(name), Mapping)]
-    entries = [(f"{name}.{key}", entry) for name, section in sections for key, entry in section.items()]
-    return [(where, entry) for where, entry in entries if isinstance(entry, Mapping)]
+def _systems_of(values: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the name and the settings of each system; what is no mapping is reported where it is read."""
+    systems = values.get("systems")
+    entries = systems.items() if isinstance(systems, Mapping) else ()
+    return [(name, entry) for name, entry in entries if isinstance(entry, Mapping)]
 
 
 def check_seeds(seeds: list[int]) -> None:

@@ -6,7 +6,7 @@ The outcomes are relative to the best system, so that the test behind them does 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median_low, stdev
 from typing import Any
@@ -18,6 +18,7 @@ from epigram.evaluation.results import Evaluation, Metrics, ScoreName
 from epigram.evaluation.scored_system import check_same_rows, scored_system
 from epigram.evaluation.settings import Preference
 from epigram.evaluation.significance import Verdict
+from epigram.evaluation.student_record import Unranked
 from epigram.evaluation.summary import Corpus, Outcome, Row, Summary
 from epigram.evaluation.verdict import describe
 
@@ -29,16 +30,18 @@ def compare(
     evaluations: Iterable[Evaluation],
     alpha: float,
     prefer: Preference = "cheapest",
-    unranked: Collection[str] = (),
+    unranked: Mapping[str, Unranked] | None = None,
 ) -> Summary:
     """Rank the systems, test each against the best and choose. Raises DataError if their evaluated rows differ.
 
     Without a test split, the score and the interval of the chosen system are out of fold, less the expected optimism.
-    The `unranked` are students of data whose train has folds: their out-of-fold scores are of models that learned
-    without the teacher. They are compared on a test split only.
+    The `unranked` are students whose development score is not their own, each with the reason: if train has folds, the
+    out-of-fold scores are of models that learned without the teacher; and a teacher of other data may have learned dev.
+    They are compared on a test split only.
     Of each evaluation, only the metrics and the rows' scores are kept, so that an iterator that reads one after another
     has the predictions of one system in memory at a time.
     """
+    unranked = unranked or {}
     systems = list(map(scored_system, evaluations))  # `map` keeps no evaluation while it asks for the next
     check_same_rows([(each.metrics.system, each.truth) for each in systems])
     candidates = [each for each in systems if each.metrics.system not in unranked]
@@ -75,7 +78,7 @@ def compare(
             *corpus.notes,
             *_seed_notes(rows),
             *_word_notes(best.score, rows),
-            *_unranked_notes(rows[len(ranked) :], out_of_fold=out_of_fold),
+            *_unranked_notes(unranked, out_of_fold=out_of_fold),
         ],
         chosen_system=rows[place].system,
         chosen_seed=chosen_seed,
@@ -176,11 +179,11 @@ def _word_notes(score: ScoreName, rows: Sequence[Row]) -> list[str]:
     return [f"{join_names(unlabelled)} {verb} no tokens, which counts as a score of 0."]
 
 
-def _unranked_notes(rows: Sequence[Row], *, out_of_fold: bool) -> list[str]:
-    if not rows:
-        return []
+def _unranked_notes(unranked: Mapping[str, Unranked], *, out_of_fold: bool) -> list[str]:
     scores = "dev and test scores of a student are those" if out_of_fold else "dev score of a student is that"
-    return [
-        f"Not ranked: {join_names([row.system for row in rows])}. Without a dev split, the {scores} of models that "
-        "learned labels alone, without the teacher."
-    ]
+    notes = {
+        "folds": f"Without a dev split, the {scores} of models that learned labels alone, without the teacher.",
+        "data": "The teacher was trained on other data, which may include texts of dev and test.",
+    }
+    names = {reason: [name for name, why in unranked.items() if why == reason] for reason in notes}
+    return [f"Not ranked: {join_names(names[reason])}. {note}" for reason, note in notes.items() if names[reason]]

@@ -40,6 +40,11 @@ class TrainingFacts:
         """Whether the model was trained by gradient descent."""
         return self.epoch > 0
 
+    @property
+    def taught(self) -> bool:
+        """Whether the model learned the probabilities of a teacher."""
+        return "teacher" in self.provenance
+
     @classmethod
     def read(cls, folder: Path) -> TrainingFacts:
         """Read the manifest of a trained or pruned model. Raises InputMissingError, or DataError that names the key."""

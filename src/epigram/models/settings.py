@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from epigram.core.config_types import Name, Share, Strict
 
@@ -12,8 +12,6 @@ from epigram.core.config_types import Name, Share, Strict
 class System(Strict):
     """A system of a run: a recipe, and this run's changes to it."""
 
-    section: ClassVar[str] = "systems"
-
     view: Name  # a key of `views`
     recipe: str | None = None  # default: the name of the system
     preset: Literal["paper"] | None = None  # paper: the settings that the system's paper states
@@ -21,12 +19,5 @@ class System(Strict):
     encoder: dict[str, Any] = field(default_factory=dict)  # overrides of the recipe's encoder
     head: dict[str, Any] = field(default_factory=dict)  # overrides of the recipe's head
     train: dict[str, Any] = field(default_factory=dict)  # overrides of the training settings
-
-
-@dataclass(frozen=True, kw_only=True)
-class Student(System):
-    """A model that learns from the ensemble: an entry of section `students`, with the settings of a system."""
-
-    section: ClassVar[str] = "students"
-
-    label_weight: Share = 0.5  # of a text's label against the teacher's probabilities, if train has folds
+    teacher: str | None = None  # saved model whose probabilities it learns: data/local/FOLDER or runs/NAME/model
+    label_weight: Share = 0.5  # of a training text's label against the teacher's probabilities

@@ -36,20 +36,20 @@ def recipe_of(
     """
     base = system.recipe or name
     if base not in RECIPES:
-        where = f"{system.section}.{name}.recipe" if system.recipe else f"{system.section}.{name}"
+        where = f"systems.{name}.recipe" if system.recipe else f"systems.{name}"
         raise ParameterError(f"params.yaml: {where}: unknown system {base!r}: {nearest(base, list(RECIPES))}")
     if "backbone" in system.encoder:  # only in a saved model's config.json
-        raise ParameterError(f"params.yaml: {system.section}.{name}.encoder.backbone is not a setting; remove it")
+        raise ParameterError(f"params.yaml: systems.{name}.encoder.backbone is not a setting; remove it")
     preset = _preset_of(name, base, system, checkpoint)
     recipe = RECIPES[base].changed(encoder=preset.encoder, head=preset.head)
     recipe = recipe.changed(model=system.model, encoder=system.encoder, head=system.head)
     recipe = recipe.starting_from(checkpoint).changed(train={**preset.train, **(train or {}), **system.train})
-    parse_part(MODELS, recipe.model, f"{system.section}.{name}.model")
+    parse_part(MODELS, recipe.model, f"systems.{name}.model")
     for part in ("encoder", "head"):
         if getattr(system, part) and not recipe.has_encoder:
             raise ParameterError(
-                f"params.yaml: {system.section}.{name}.{part}: {recipe.kind} has no {part}; remove this key, or put "
-                f"settings of the model under {system.section}.{name}.model"
+                f"params.yaml: systems.{name}.{part}: {recipe.kind} has no {part}; remove this key, or put "
+                f"settings of the model under systems.{name}.model"
             )
     return recipe
 
@@ -58,7 +58,7 @@ def _preset_of(name: str, base: str, system: System, checkpoint: str | None) -> 
     """Return the system's preset, empty if it has none."""
     if system.preset is None:
         return Preset()
-    where = f"params.yaml: {system.section}.{name}.preset is {system.preset!r}"
+    where = f"params.yaml: systems.{name}.preset is {system.preset!r}"
     if base not in PRESETS:
         raise ParameterError(f"{where}, but the papers state no settings of {base}; remove it")
     preset = PRESETS[base]

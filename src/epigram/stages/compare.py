@@ -1,11 +1,10 @@
 """compare: rank the systems of a run on the development set, choose one, and write the report.
 
-python -m epigram.stages.compare VALIDATED EXAMINED EVALUATED ENSEMBLE STUDENTS EVALUATED_STUDENTS PRUNED OUT
+python -m epigram.stages.compare VALIDATED EXAMINED EVALUATED ENSEMBLE PRUNED OUT
 
-The ensemble, if there is one, and the students are compared like systems; students of data whose train has folds are
-not ranked, because their development score is not their own. Writes OUT/summary.json, OUT/comparison.md,
-OUT/report.html, OUT/chosen/ (a copy of the chosen model), and the files that DVC compares between git revisions,
-OUT/metrics.json and OUT/plots/.
+The ensemble, if there is one, is compared like a system. Students whose development score is not their own are not
+ranked. Writes OUT/summary.json, OUT/comparison.md, OUT/report.html, OUT/chosen/ (a copy of the chosen model), and the
+files that DVC compares between git revisions, OUT/metrics.json and OUT/plots/.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from epigram.evaluation.settings import CompareSettings
 if TYPE_CHECKING:
     from epigram.evaluation.results import Metrics
 
-PARAMS = ("systems", "students", "compare")
+PARAMS = ("systems", "compare")
 DOCUMENTS = ("README.md", "history.json", "manifest.json", "out_of_fold.safetensors")  # not needed to predict
 
 
@@ -37,18 +36,16 @@ class Inputs:
     examined: Path
     evaluated: Path
     ensemble: Path
-    students: Path
-    evaluated_students: Path
     pruned: Path
 
 
-def run(names: list[str], students: list[str], settings: CompareSettings, inputs: Inputs, out: Path) -> None:
-    """Compare the systems `names`, the ensemble and the `students`, and write `out` atomically."""
+def run(names: list[str], settings: CompareSettings, inputs: Inputs, out: Path) -> None:
+    """Compare the systems `names` and the ensemble, and write `out` atomically."""
     from epigram.evaluation.comparison import compare
     from epigram.evaluation.ensemble_record import EnsembleRecord
     from epigram.evaluation.pruning_record import PruningRecord
     from epigram.evaluation.results import read_evaluation, read_metrics, read_text
-    from epigram.evaluation.student_record import StudentRecord
+    from epigram.evaluation.student_record import read_students
     from epigram.evaluation.summary import read_corpus, with_sizes, write_summary
     from epigram.report.columns import comparison_markdown
     from epigram.report.dvc_plots import write_plots
@@ -60,11 +57,15 @@ def run(names: list[str], students: list[str], settings: CompareSettings, inputs
     record, quality_page = EnsembleRecord.read(inputs.ensemble), read_text(inputs.examined / "report.html")
     folders = [inputs.evaluated / name for name in names]
     folders += [inputs.ensemble] if record.members else []
-    folders += [inputs.evaluated_students / name for name in students]
     systems = {metrics.system: metrics for metrics in map(read_metrics, folders)}
-    learned = {name: StudentRecord.read(inputs.students / name) for name in students}
-    models = {name: _model(inputs, students, metrics) for name, metrics in systems.items()}
-    unranked = [name for name, student in learned.items() if student.folds]
+    students = read_students(inputs.pruned, names)
+    models = {name: _model(inputs, metrics) for name, metrics in systems.items()}
+    unranked = {name: student.unranked for name, student in students.items() if student.unranked}
+    if len(unranked) == len(names):
+        raise ParameterError(
+            "params.yaml: every system has a teacher, and none of them can be ranked (docs/systems.md); add a system "
+            "without a teacher"
+        )
     summary = compare(corpus, map(read_evaluation, folders), settings.alpha, settings.prefer, unranked)
     summary = with_sizes(summary, {name: _megabytes(folder) for name, folder in models.items()})
     prunings = {name: PruningRecord.read(inputs.pruned / name) for name in systems}
@@ -72,7 +73,7 @@ def run(names: list[str], students: list[str], settings: CompareSettings, inputs
         write_summary(temporary / "summary.json", summary)
         write_text(temporary / "comparison.md", comparison_markdown(summary))
         write_text(
-            temporary / "report.html", render(summary, systems, prunings, data_page, record, quality_page, learned)
+            temporary / "report.html", render(summary, systems, prunings, data_page, record, quality_page, students)
         )
         write_plots(temporary, summary, systems, {name: each.parent for name, each in models.items()})
         chosen = models[summary.chosen_system].with_name(f"seed-{summary.chosen_seed}")
@@ -80,13 +81,12 @@ def run(names: list[str], students: list[str], settings: CompareSettings, inputs
     echo(summary.verdict)
 
 
-def _model(inputs: Inputs, students: list[str], metrics: Metrics) -> Path:
+def _model(inputs: Inputs, metrics: Metrics) -> Path:
     """Return the folder of the first seed's model."""
     from epigram.evaluation.ensemble_record import ENSEMBLE
 
     name = metrics.system
-    models = inputs.students / name if name in students else inputs.pruned / name
-    return (inputs.ensemble if name == ENSEMBLE else models) / f"seed-{metrics.seeds[0].seed}"
+    return (inputs.ensemble if name == ENSEMBLE else inputs.pruned / name) / f"seed-{metrics.seeds[0].seed}"
 
 
 def _megabytes(folder: Path) -> float:
@@ -106,9 +106,9 @@ def main() -> None:
     """Read the settings and write the comparison."""
     *folders, out = map(Path, arguments(*(each.name.upper() for each in fields(Inputs)), "OUT"))
     params = Params.read(PARAMS)
-    names, students = (list(params.section(section, dict[str, Any])) for section in ("systems", "students"))
+    names = list(params.section("systems", dict[str, Any]))
     inputs = Inputs(**dict(zip((each.name for each in fields(Inputs)), folders, strict=True)))
-    run(names, students, params.section("compare", CompareSettings), inputs, out)
+    run(names, params.section("compare", CompareSettings), inputs, out)
 
 
 if __name__ == "__main__":

@@ -100,7 +100,10 @@ def _write_model(folder: Path, combined: Combined, number: int, pruned: Path) ->
     seed = metrics.seeds[number]
     weights = {each.system: each.weights[number] for each in record.members if each.weights[number]}
     folders = {name: pruned / name / f"seed-{seed.seed}" for name in weights}
-    data = {name: provenance.read(each).get("data") for name, each in folders.items()}
+    members = {name: provenance.read(each) for name, each in folders.items()}
+    data = {"data": provenance.parameters_hash(**{name: each.get("data") for name, each in members.items()})}
+    if len(rows := {each.get("rows", "") for each in members.values()}) == 1:
+        data["rows"] = rows.pop()
     saved = ensemble.SavedEnsemble(
         folder=folder / f"seed-{seed.seed}",
         labels=metrics.labels,
@@ -110,7 +113,7 @@ def _write_model(folder: Path, combined: Combined, number: int, pruned: Path) ->
         thresholds=seed.thresholds or [0.5] * len(metrics.labels),
         words=_word_settings(combined, number),
     )
-    ensemble.save(saved, ensemble.copy_members(folders), {"data": provenance.parameters_hash(**data)})
+    ensemble.save(saved, ensemble.copy_members(folders), data)
 
 
 def write_speed(record: EnsembleRecord, out: Path, pruned: Path, seed: int) -> None:
@@ -133,6 +136,7 @@ def main() -> None:
     """Read the settings, select the members, and write the ensemble."""
     from epigram.evaluation.build_ensemble import build
     from epigram.evaluation.results import read_evaluation
+    from epigram.evaluation.student_record import read_students
     from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
     validated, evaluated, pruned, out = map(Path, arguments("VALIDATED", "EVALUATED", "PRUNED", "OUT"))
@@ -141,7 +145,9 @@ def main() -> None:
     if not names:
         raise ParameterError("params.yaml: systems is empty; expected at least one system")
     settings, corpus = params.section("ensemble", EnsembleSettings), ValidatedCorpus.read(validated)
-    systems = [read_evaluation(evaluated / name) for name in names] if settings.enabled else []
+    unranked = {name for name, student in read_students(pruned, names).items() if student.unranked}
+    ranked = [name for name in names if name not in unranked]
+    systems = [read_evaluation(evaluated / name) for name in ranked] if settings.enabled else []
     splits = [load_split(systems[0], corpus, split) for split in ("dev", "test")] if systems else []
     combined = build(systems, splits, settings, params.section("evaluate", EvaluateSettings))
     write(out, combined, pruned)

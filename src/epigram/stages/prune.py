@@ -2,8 +2,8 @@
 
 python -m epigram.stages.prune SYSTEM ENCODED MODELS OUT
 
-OUT contains the final model of every seed (the trained one if no layer was dropped) and pruning.json. Finished seeds
-are kept under .epigram/state until all seeds are finished.
+OUT contains the final model of every seed (the trained one if no layer was dropped), pruning.json, and student.json if
+the system has a teacher. Finished seeds are kept under .epigram/state until all seeds are finished.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from epigram.text.dataset.encoded_dataset import View
     from epigram.training.config import TrainingConfig
 
+STUDENT = "student.json"
 PARAMS = ("seeds", "prune")
 
 
@@ -62,6 +63,7 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
         rate=facts.rate,
         seed=facts.seed,
         by_gradient=facts.by_gradient,
+        taught=facts.taught,
         report=printer,
         checkpoints=checkpoints,
     )
@@ -98,7 +100,7 @@ def unpruned_records(models: Path, seeds: list[int], settings: PruneSettings) ->
     records = []
     for seed in seeds:
         facts = TrainingFacts.read(models / f"seed-{seed}")
-        reason = settings.obstacle(facts.depth_full, facts.by_gradient)
+        reason = settings.obstacle(facts.depth_full, facts.by_gradient, taught=facts.taught)
         if reason is None or (facts.by_gradient and facts.depth_full > 1):  # training may have dropped layers
             return []
         depth = facts.depth_full or None
@@ -107,11 +109,13 @@ def unpruned_records(models: Path, seeds: list[int], settings: PruneSettings) ->
     return records
 
 
-def write(out: Path, records: list[SeedPruning], models: Path) -> None:
-    """Write `out` atomically: the final `models` and their records."""
+def write(out: Path, records: list[SeedPruning], models: Path, student: Path) -> None:
+    """Write `out` atomically: the final `models`, their records, and that of a `student`."""
     from epigram.evaluation.pruning_record import PruningRecord
 
     with atomic_folder(out) as whole:
+        if student.exists():
+            shutil.copyfile(student, whole / student.name)
         for record in records:
             shutil.copytree(models / f"seed-{record.seed}", whole / f"seed-{record.seed}")
         PruningRecord(seeds=records).write(whole)
@@ -133,7 +137,7 @@ def prune_seeds(name: str, encoded: Path, models: Path, settings: PruneSettings,
             if read_finished(folder / f"seed-{seed}") is None:
                 prune_seed(name, view, models / f"seed-{seed}", settings, folder / f"seed-{seed}")
         finished = [SeedPruning.from_dict(read_finished(folder / f"seed-{seed}")["about"]) for seed in seeds]
-        write(out, finished, folder)
+        write(out, finished, folder, models / STUDENT)
 
 
 @handle_errors
@@ -144,7 +148,7 @@ def main() -> None:
     seeds, settings = params.seeds, params.section("prune", PruneSettings)
     settings.check()
     if unpruned := unpruned_records(Path(models), seeds, settings):
-        write(Path(out), unpruned, Path(models))
+        write(Path(out), unpruned, Path(models), Path(models) / STUDENT)
         return
     prune_seeds(name, Path(encoded), Path(models), settings, seeds, Path(out))
 

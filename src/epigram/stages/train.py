@@ -3,7 +3,8 @@
 python -m epigram.stages.train SYSTEM ENCODED PRETRAINED OUT
 
 With `train.processes`, or under torchrun, several processes train in parallel, and the first one writes. Finished seeds
-and checkpoints are kept under .epigram/state until all seeds are finished, so that an interrupted run resumes.
+and checkpoints are kept under .epigram/state until all seeds are finished, so that an interrupted run resumes. A system
+with a teacher learns from the probabilities of this saved model; OUT then has student.json as well.
 """
 
 from __future__ import annotations
@@ -22,29 +23,43 @@ from epigram.core.stage_process import run_stage
 from epigram.models.settings import System
 
 if TYPE_CHECKING:
+    from epigram.models.predict import Array
     from epigram.models.recipe import Recipe
     from epigram.text.dataset.encoded_dataset import View
     from epigram.training.config import TrainingConfig
     from epigram.training.setup import Setup
+    from epigram.training.teacher import Teacher
 
 PARAMS = ("seeds", "train", "systems.{key}")
 
 
 def train_seed(
-    name: str, recipe: Recipe, config: TrainingConfig, view: View, pretrained: Path | None, seed: int, out: Path
+    name: str,
+    recipe: Recipe,
+    config: TrainingConfig,
+    view: View,
+    pretrained: Path | None,
+    seed: int,
+    out: Path,
+    teacher: Teacher | None = None,
+    targets: Array | None = None,
 ) -> None:
-    """Train one seed, resuming from its last checkpoint, and write its folder."""
+    """Train one seed, resuming from its last checkpoint, and write its folder.
+
+    A student learns the `targets` of its teacher.
+    """
     from epigram.training.save_trained import Origin
     from epigram.training.train_and_save import train_and_save
 
-    origin = Origin(recipe=recipe, config=config, view=view, pretrained=pretrained, seed=seed)
-    train_and_save(name, System.section, origin, out)
+    origin = Origin(recipe=recipe, config=config, view=view, pretrained=pretrained, seed=seed, teacher=teacher)
+    train_and_save(name, origin, out, targets)
 
 
 @handle_errors
 def main() -> None:
     """Read the settings and train every seed, in several processes if the settings say so."""
     with no_collection():
+        from epigram.training.check_student import check_student
         from epigram.training.check_system import check_system
         from epigram.training.launch import launch
         from epigram.training.parallel import process_group
@@ -55,30 +70,38 @@ def main() -> None:
     params = Params.read(PARAMS, key=name)
     seeds, shared, system = params.seeds, params.section("train", dict[str, Any]), params.entry("systems", System)
     setup = read_setup(name, system, shared, Path(encoded), Path(pretrained))
+    view = setup.view
     warnings = check_system(name, system, shared, setup.data)
+    texts = None if view.unlabelled is None else str(view.unlabelled["file"])
+    warnings += check_student(name, system, shared, setup.data, texts, words_only=view.tokens_only)
     if int(setup.config.processes) > launched_processes():
         launch("epigram.stages.train", sys.argv[1:], int(setup.config.processes))
         return
     with process_group():
-        train_seeds(name, setup, seeds, warnings, Path(out))
+        train_seeds(name, setup, system, seeds, warnings, Path(out))
 
 
-def train_seeds(name: str, setup: Setup, seeds: list[int], warnings: list[str], out: Path) -> None:
+def train_seeds(name: str, setup: Setup, system: System, seeds: list[int], warnings: list[str], out: Path) -> None:
     """Train every seed that an interrupted run has not finished, together with the processes of the group."""
     from epigram.training import parallel
     from epigram.training.checkpoint import read_finished, resume_folder
+    from epigram.training.teacher import Teacher
 
+    teacher = None if system.teacher is None else Teacher.load(name, system, setup.view)
     if parallel.rank() == 0:
         _print_notes(name, setup, warnings)
-    with resume_folder("train", name, setup.facts) as folder:
+    with resume_folder("train", name, setup.facts, *(teacher.facts if teacher else ())) as folder:
         folders = {seed: folder / f"seed-{seed}" for seed in seeds}
         unfinished = parallel.from_first(lambda: [each for each in seeds if read_finished(folders[each]) is None])
+        targets = teacher.targets() if teacher and unfinished else None
         for seed in unfinished:
-            train_seed(name, seed=seed, out=folders[seed], **vars(setup))
+            train_seed(name, seed=seed, out=folders[seed], teacher=teacher, targets=targets, **vars(setup))
         if parallel.rank() == 0:
             with atomic_folder(out) as whole:
                 for seed in seeds:
                     shutil.copytree(folders[seed], whole / f"seed-{seed}")
+                if teacher:
+                    teacher.record.write(whole)
 
 
 def _print_notes(name: str, setup: Setup, warnings: list[str]) -> None:

@@ -118,7 +118,7 @@ def write_view(
     if texts is not None:
         plain = replace(corpus, token_labels=[])  # texts without labels have no labelled words either
         rows = RowEncoder(TextEncoder(tokenizer.tokenizer), plain, tokenizer.characters, tokenizer.max_length)
-        write_texts(folder, texts, rows)
+        write_texts(folder, texts, corpus, rows)
     tokenizer.tokenizer.save(str(folder / "tokenizer.json"))
     np.save(folder / "pos_weight.npy", weights)
     if words is not None:
@@ -165,6 +165,7 @@ def _checkpoint_digest(checkpoint: str | None) -> str | None:
 def _corpus_fields(corpus: ValidatedCorpus) -> dict[str, Any]:
     return {
         "corpus": corpus.name,
+        "rows_digest": corpus.digest(),
         "language": corpus.language,
         "task": corpus.task,
         "labels": corpus.labels,

@@ -1,4 +1,4 @@
-"""Check of one student: it can learn from the probabilities of a teacher, and each of its settings has an effect."""
+"""Check of a system with a teacher: it can learn from probabilities, and each of its settings has an effect."""
 
 from __future__ import annotations
 
@@ -7,56 +7,61 @@ from typing import Any
 
 from epigram.core.errors import ParameterError
 from epigram.models.recipe import Recipe
-from epigram.models.settings import Student
+from epigram.models.settings import System
 from epigram.nn.layers.loss import LOSS_SETTINGS
 from epigram.nn.layers.types import DataSpec
 from epigram.recipes.registry import recipe_of
-from epigram.training.check_system import check_system
+from epigram.training.check_system import build_placeholder, small_spec
 
 
 def check_student(
     name: str,
-    student: Student,
+    system: System,
     train: Mapping[str, Any],
     context: DataSpec,
     texts: str | None,
     *,
     words_only: bool = False,
 ) -> list[str]:
-    """Check the student `name` of params.yaml, whose view has the file `texts`, as `check_system` checks a system.
+    """Check what `check_system` does not: that the system can learn from its teacher, if it has one.
 
-    `words_only`: the data have labels of words alone. The warnings also name shared settings of the loss of labels.
-    Raises ParameterError also for a student of such data, whose view has no texts, that is not trained by gradient
-    descent, or whose head has a loss of its own.
+    `texts` is the file of texts without labels of its view. `words_only`: the data have labels of words alone. Returns
+    a warning for each shared setting in `train` that has no effect on a student. Raises ParameterError for such a
+    setting of the system's own, for data with labels of words, for a view without texts, and for a model or a head that
+    cannot learn from probabilities.
     """
-    path = f"students.{name}"
+    path = f"systems.{name}"
+    if system.teacher is None:
+        if system.label_weight != System(view=system.view).label_weight:
+            raise ParameterError(f"params.yaml: {path}.label_weight has no effect without a teacher; remove it")
+        return []
     if words_only:
         raise ParameterError(
-            f"params.yaml: {path} learns labels of texts, but the data set has only labels of words; remove it"
+            f"params.yaml: {path} has a teacher of text labels, but the data set has only labels of words; remove it"
         )
     if texts is None:
-        where = f"views.{student.view}.texts"
+        where = f"views.{system.view}.texts"
         raise ParameterError(f"params.yaml: {path} learns from texts without labels; set {where} to a file of texts")
-    recipe = recipe_of(name, student, train, checkpoint=context.checkpoint)
-    _check_kind(path, recipe)
+    if reason := _obstacle(path, recipe_of(name, system, train, checkpoint=context.checkpoint), context):
+        raise ParameterError(
+            f"params.yaml: {path} cannot learn from probabilities, because {reason}; use a recipe such as fast_text, "
+            "textcnn or transformer, or remove its teacher"
+        )
     reasons = dict.fromkeys((*LOSS_SETTINGS, "fitted_head"), "a student learns from probabilities")
     reasons["processes"] = "a student is trained in one process"
-    if own := [key for key in reasons if key in student.train]:
+    if own := [key for key in reasons if key in system.train]:
         raise ParameterError(f"params.yaml: {path}.train.{own[0]} has no effect, because {reasons[own[0]]}; remove it")
-    warnings = check_system(name, student, train, context)
-    return warnings + [
-        f"params.yaml: no effect: train.{key} ({reason})" for key, reason in reasons.items() if key in train
-    ]
+    return [f"params.yaml: no effect: train.{key} ({reason})" for key, reason in reasons.items() if key in train]
 
 
-def _check_kind(path: str, recipe: Recipe) -> None:
+def _obstacle(path: str, recipe: Recipe, context: DataSpec) -> str:
+    """Return why a system cannot learn from probabilities; empty if it can."""
     if recipe.kind != "classifier":
-        reason = recipe.training
-    elif recipe.head["kind"] != "linear":
-        reason = f"the head {recipe.head['kind']} has a loss of its own"
-    else:
-        return
-    raise ParameterError(
-        f"params.yaml: {path} cannot learn from probabilities, because {reason}; use a recipe such as fast_text, "
-        "textcnn or transformer"
-    )
+        return recipe.training
+    model: Any = build_placeholder(recipe, small_spec(context), path)
+    head = model.head
+    if not head.differentiable:
+        return f"the head {head.config.kind} gives several labels of a text without gradients"
+    if getattr(head.config, "learns_tokens", False):
+        return f"the head {head.config.kind} learns labels of words as well"
+    return ""

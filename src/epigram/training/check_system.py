@@ -31,8 +31,8 @@ def check_system(name: str, system: System, train: Mapping[str, Any], context: D
     the system's own without effect.
     """
     recipe = recipe_of(name, system, train, checkpoint=context.checkpoint)
-    config, context = configure(name, recipe, train, system.section), small_spec(context)
-    model: Any = build_placeholder(recipe, context, f"{system.section}.{name}")
+    config, context = configure(name, recipe, train), small_spec(context)
+    model: Any = build_placeholder(recipe, context, f"systems.{name}")
     unused = unused_settings(recipe, config, context, model)
     if "train.stop_on" not in unused:
         _check_stop_on(name, system, train, recipe, config.stop_on, model, context)
@@ -140,7 +140,7 @@ def _unused_in_training(config: TrainingConfig, context: DataSpec, head: Any) ->
 def _reject_unused(name: str, system: System, unused: Mapping[str, str]) -> None:
     own = {"encoder": system.encoder, "head": system.head, "train": system.train}
     lines = [
-        f"params.yaml: {system.section}.{name}.{key} has no effect, because {reason}; remove it"
+        f"params.yaml: systems.{name}.{key} has no effect, because {reason}; remove it"
         for key, reason in unused.items()
         if _is_set(own, key)
     ]
@@ -168,13 +168,13 @@ def _check_stop_on(
     context: DataSpec,
 ) -> None:
     """Raise ParameterError for a system that cannot be selected by the score `stop_on`."""
-    own, more = f"{system.section}.{name}.train.stop_on", ""
+    own, more = f"systems.{name}.train.stop_on", ""
     if stop_on in TEXT_F1 and context.multi:
         reason = "texts may have several labels"
     elif stop_on in TEXT_F1 and not context.token_labels:
         reason = "the data have no token labels, so that no text label is the default"
     elif stop_on in TOKEN_F1 and not labels_tokens(model, context):
-        reason = f"the head of {system.section}.{name}, {recipe.head['kind']}, labels no tokens"
+        reason = f"the head of systems.{name}, {recipe.head['kind']}, labels no tokens"
         more = ", or use a head that labels tokens, such as tagger"
     else:
         return

@@ -87,12 +87,10 @@ def ceil_divide(number: int, divisor: int) -> int:
     return -(-number // divisor)
 
 
-def configure(
-    name: str, recipe: Recipe, shared: Mapping[str, Any] | None = None, section: str = "systems"
-) -> TrainingConfig:
-    """Return the typed training settings of a recipe; `name` is the system's in `section` of params.yaml.
+def configure(name: str, recipe: Recipe, shared: Mapping[str, Any] | None = None) -> TrainingConfig:
+    """Return the typed training settings of a recipe; `name` is the system's in params.yaml.
 
     An error in `shared`, the run's own `train` section, is reported there and not under the system.
     """
     validate_as(TrainingConfig, dict(shared or {}), "train")
-    return validate_as(TrainingConfig, recipe.train, f"{section}.{name}.train")
+    return validate_as(TrainingConfig, recipe.train, f"systems.{name}.train")

@@ -10,7 +10,7 @@ import torch
 
 from epigram.core.errors import ParameterError
 from epigram.models.recipe import Recipe
-from epigram.models.settings import Student, System
+from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec
 from epigram.text.settings import View
 from epigram.training.check_student import check_student
@@ -24,7 +24,6 @@ def check_systems(
     systems: Mapping[str, System],
     train: Mapping[str, Any],
     *,
-    students: Mapping[str, Student] | None = None,
     masks: tuple[int, int] = (2, 0),
     multi: bool = False,
     tokens: bool = True,
@@ -38,11 +37,10 @@ def check_systems(
     incomplete or damaged.
     """
     for name, system in systems.items():
-        check_system(name, system, train, placeholder_spec(views[system.view], masks=masks, multi=multi, tokens=tokens))
-    for name, student in (students or {}).items():
-        view = views[student.view]
+        view = views[system.view]
         context = placeholder_spec(view, masks=masks, multi=multi, tokens=tokens)
-        check_student(name, student, train, context, view.texts, words_only=words_only)
+        check_system(name, system, train, context)
+        check_student(name, system, train, context, view.texts, words_only=words_only)
 
 
 def is_trainable(recipe: Recipe, view: View, *, multi: bool, tokens: bool) -> bool:

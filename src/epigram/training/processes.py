@@ -17,19 +17,22 @@ def launched_processes() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def resolve_processes(config: TrainingConfig, recipe: Recipe, *, folds: int, gpus: int | None = None) -> TrainingConfig:
+def resolve_processes(
+    config: TrainingConfig, recipe: Recipe, *, folds: int, taught: bool = False, gpus: int | None = None
+) -> TrainingConfig:
     """Return `config` with the number of processes that train the system; under torchrun it is that of torchrun.
 
     `auto` is the number of `gpus` (default: those that PyTorch finds), but at most one process per text of a batch. It
-    is 1 without a GPU. With `folds`, and for a model that is not trained by gradient descent on its labels, it is 1.
+    is 1 without a GPU. With `folds`, for a student, which is `taught` by a teacher, and for a model that is not trained
+    by gradient descent on its labels, it is 1.
     Raises ParameterError for another number that is impossible.
     """
-    one = _reason_for_one(recipe, folds)
+    one = _reason_for_one(recipe, folds, taught)
     launched = launched_processes()
     if launched > 1:
         _check_launched(config, launched, one)
         return replace(config, processes=launched)
-    if recipe.train_settings is not None:  # check_system reports that the setting has no effect
+    if taught or recipe.train_settings is not None:  # the checks report that the setting has no effect
         return replace(config, processes=1)
     gpus = torch.cuda.device_count() if gpus is None else gpus
     if config.processes == "auto":
@@ -38,8 +41,10 @@ def resolve_processes(config: TrainingConfig, recipe: Recipe, *, folds: int, gpu
     return config
 
 
-def _reason_for_one(recipe: Recipe, folds: int) -> str:
+def _reason_for_one(recipe: Recipe, folds: int, taught: bool) -> str:
     """Return why the system is trained in one process; empty if several are possible."""
+    if taught:
+        return "a student is trained in one process"
     if folds:
         return "train has folds, which are trained in one process"
     return "" if recipe.train_settings is None else f"{recipe.training}, so it is trained in one process"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from epigram.core.files import sha256
 from epigram.inference.dataset_batches import default_device
@@ -17,27 +17,27 @@ from epigram.training.hardware import hardware
 from epigram.training.setup import Setup
 from epigram.training.trained import Trained
 
+if TYPE_CHECKING:
+    from epigram.training.teacher import Teacher
+
 
 @dataclass(frozen=True, kw_only=True)
 class Origin(Setup):
-    """What the model of a seed was made of; that of a student has a teacher.
-
-    `teacher` is the manifest of the teacher. If train has folds, `label_weight` is the share of the labels in what the
-    student learned, and `thresholds` (C,) are those of its teacher, if a text may have several labels.
-    """
+    """What the model of a seed was made of, and its teacher, if it is a student."""
 
     seed: int
-    teacher: Path | None = None
-    label_weight: float | None = None
-    thresholds: list[float] | None = None
+    teacher: Teacher | None = None
 
     @property
     def provenance(self) -> dict[str, str]:
         """Checksums of the data, the encoder and the teacher, and of the settings."""
-        files = {"pretrained": self.weights, "teacher": self.teacher}
-        found = {name: sha256(file) for name, file in files.items() if file is not None}
+        found = {} if self.weights is None else {"pretrained": sha256(self.weights)}
+        if self.teacher is not None:
+            found["teacher"] = self.teacher.digest
+        if self.teacher is None or self.teacher.has_own_data:  # what else the teacher learned may include dev and test
+            found["rows"] = self.view.rows_digest
         settings = {"seed": self.seed, "system": vars(self.recipe), "training": vars(self.config)}
-        weight = {} if self.label_weight is None else {"label_weight": self.label_weight}
+        weight = {} if self.teacher is None else {"label_weight": self.teacher.label_weight}
         return {"data": self.view.fingerprint, **found, "parameters": parameters_hash(**settings, **weight)}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from epigram.core.errors import ParameterError
 from epigram.core.files import sha256
 from epigram.inference.dataset_batches import data_spec_of, default_device
 from epigram.models.recipe import Recipe
-from epigram.models.settings import Student, System
+from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec
 from epigram.nn.pretrained.warm_start import find_pretrained
 from epigram.recipes.registry import recipe_of
@@ -27,7 +27,7 @@ from epigram.training.threads import resolve_threads
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """Recipe and settings of a system or student, its view, and the folder of the view's pretrained encoder."""
+    """Recipe and settings of a system, its view, and the folder of the view's pretrained encoder."""
 
     recipe: Recipe
     config: TrainingConfig
@@ -52,7 +52,7 @@ class Setup:
 
 
 def read_setup(name: str, system: System, train: Mapping[str, Any], encoded: Path, pretrained: Path) -> Setup:
-    """Return the setup of the system or student `name`, and set the number of threads.
+    """Return the setup of the system `name`, and set the number of threads.
 
     `train` is the run's section. `encoded` is the folder of the view, `pretrained` that of its encoder, if it has one.
     Raises ParameterError for a checkpoint that has not learned the language of the texts.
@@ -61,11 +61,8 @@ def read_setup(name: str, system: System, train: Mapping[str, Any], encoded: Pat
     if reason := unknown_language(view.checkpoint, view.language):
         raise ParameterError(f"params.yaml: views.{system.view}: {reason}")
     recipe = recipe_of(name, system, train, checkpoint=view.checkpoint)
-    config = configure(name, recipe, train, system.section)
-    if isinstance(system, Student):  # check_student reports that the setting has no effect
-        config = replace(config, processes=1)
-    else:
-        config = resolve_processes(config, recipe, folds=view.folds)
+    config = configure(name, recipe, train)
+    config = resolve_processes(config, recipe, folds=view.folds, taught=system.teacher is not None)
     config = resolve_threads(config, recipe, view.checkpoint)
     torch.set_num_threads(int(config.threads))
     start = find_pretrained(pretrained, view.tokenizer_json)

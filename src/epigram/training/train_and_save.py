@@ -21,18 +21,18 @@ from epigram.training.trained import Trained
 from epigram.training.tuning import cross_calibrated, tune, tune_by
 
 
-def train_and_save(name: str, section: str, origin: Origin, out: Path, targets: Array | None = None) -> None:
+def train_and_save(name: str, origin: Origin, out: Path, targets: Array | None = None) -> None:
     """Train the model of one seed, resuming from its last checkpoint, and write its folder.
 
-    `name` is that of a system or student in `section` of params.yaml. If train has folds, a cross-validation comes
-    first, and the model is trained on all of train as it chooses. A student learns the probabilities `targets`
-    (N + M, C) of the N training texts and of the M texts without labels. If train has folds, it is trained for all
-    planned steps: the cross-validation learns labels alone, because the teacher has learned those of the held-out fold,
-    and it would end too early.
+    `name` is that of a system in params.yaml. If train has folds, a cross-validation comes first, and the model is
+    trained on all of train as it chooses. A student learns the probabilities `targets` (N + M, C) of the N training
+    texts and of the M texts without labels. If train has folds, it is trained for all planned steps: the
+    cross-validation learns labels alone, because the teacher has learned the labels of the held-out fold, and it would
+    end too early.
     """
     view, label = origin.view, f"{name} seed {origin.seed}"
     config = origin.config if targets is None else origin.config.for_student()
-    common: dict[str, Any] = {"seed": origin.seed, "path": f"{section}.{name}", "pretrained": origin.pretrained}
+    common: dict[str, Any] = {"seed": origin.seed, "path": f"systems.{name}", "pretrained": origin.pretrained}
     folds = choice = None
     if view.folds:
         folds = cross_validate(
@@ -70,7 +70,7 @@ def _tuned(trained: Trained, folds: CrossValidation | None, origin: Origin, fram
     thresholds = tune_by(trained.model, folds.judged, labels)
     if origin.teacher is not None:  # what was tuned is of students of labels; what it learned is calibrated
         trained.model.temperature.fill_(1.0)
-        thresholds = origin.thresholds
+        thresholds = origin.teacher.thresholds()
     return Tuned(
         score=folds.predicted.score(labels),
         thresholds=thresholds,

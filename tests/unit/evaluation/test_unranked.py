@@ -11,8 +11,8 @@ import pytest
 from epigram.core.config_types import validate_as
 from epigram.evaluation.choices import pareto_front, three_choices
 from epigram.evaluation.comparison import compare
-from epigram.evaluation.results import Evaluation, write_evaluation
-from epigram.evaluation.student_record import StudentRecord
+from epigram.evaluation.results import Evaluation
+from epigram.evaluation.student_record import StudentRecord, Unranked
 from epigram.evaluation.summary import Corpus, Summary, read_summary
 from epigram.report.columns import comparison, comparison_markdown
 from epigram.report.page import render_run
@@ -35,7 +35,7 @@ def evaluations(small_wrong: int = 46) -> list[Evaluation]:
 
 
 def compared(small_wrong: int = 46) -> Summary:
-    return compare(validate_as(Corpus, corpus()), evaluations(small_wrong), 0.05, unranked=["small"])
+    return compare(validate_as(Corpus, corpus()), evaluations(small_wrong), 0.05, unranked={"small": "folds"})
 
 
 @pytest.mark.parametrize("small_wrong", [0, 15, 46])
@@ -59,7 +59,7 @@ def test_the_test_score_of_the_student_is_compared_with_the_chosen_one() -> None
 
 def test_without_a_test_split_the_test_score_is_not_its_own_either() -> None:
     few = validate_as(Corpus, {**corpus(), "rows": {"train": 100, "dev": 0, "test": 0}})
-    found = compare(few, evaluations(0), 0.05, unranked=["small"])
+    found = compare(few, evaluations(0), 0.05, unranked={"small": "folds"})
     alone = compare(few, evaluations(0)[:3], 0.05)
     assert found.rows[-1].test_outcome is None
     assert found.verdict == alone.verdict
@@ -100,22 +100,43 @@ def test_the_page_of_a_run_says_who_is_left_out_of_the_choices(tmp_path: Path) -
     assert "Left out, because its development score is not that of the student: small." in text
 
 
-@pytest.mark.parametrize(("folds", "chosen", "numbers"), [(5, "big", 3), (0, "small", 4)])
-def test_the_stage_ranks_students_only_of_data_with_a_dev_split(
-    folds: int, chosen: str, numbers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_student_of_other_data_is_unranked_for_another_reason() -> None:
+    unranked: dict[str, Unranked] = {"small": "data", "mid": "folds"}
+    found = compare(validate_as(Corpus, corpus()), evaluations(), 0.05, unranked=unranked)
+    assert found.notes[-2:] == [
+        NOTE.replace("small", "mid"),
+        "Not ranked: small. The teacher was trained on other data, which may include texts of dev and test.",
+    ]
+
+
+@pytest.mark.parametrize(("unranked", "chosen", "numbers"), [("folds", "big", 3), ("data", "big", 3), ("", "small", 4)])
+def test_the_stage_ranks_students_whose_development_score_is_their_own(
+    unranked: Unranked, chosen: str, numbers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    *systems, student = evaluations(0)
-    arguments = folders(tmp_path, systems)
-    write_evaluation(tmp_path / "evaluated_students/small", student)
-    (tmp_path / "students/small/seed-0").mkdir(parents=True)
-    StudentRecord(teacher="big", labelled=9, folds=folds, label_weight=0.5, unlabelled=9, held_out=0, known=0).write(
-        tmp_path / "students/small"
-    )
-    params = json.loads(Path("params.yaml").read_text())
-    Path("params.yaml").write_text(json.dumps({**params, "students": {"small": {"view": "token"}}}))
-    monkeypatch.setattr("sys.argv", ["compare", *arguments])
-    stage.main()
+    run_stage(evaluations(0), ["small"], unranked, tmp_path, monkeypatch)
     assert read_summary(tmp_path / "report/summary.json").chosen_system == chosen
     found = json.loads((tmp_path / "report/metrics.json").read_text())["systems"]
     assert len([each for each in found.values() if "dev_score" in each]) == numbers
+
+
+def test_a_run_of_unranked_students_alone_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run_stage(evaluations()[2:], ["bad", "small"], "folds", tmp_path, monkeypatch)
+    assert ended.value.code == 64
+    assert "every system has a teacher, and none of them can be ranked" in capsys.readouterr().err
+
+
+def run_stage(
+    systems: list[Evaluation], students: list[str], unranked: Unranked, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Run the stage `compare` in `folder` on `systems`, of which some are `students`."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("sys.argv", ["compare", *folders(folder, systems)])
+    for name in students:
+        record = StudentRecord(
+            teacher="runs/a/model", labelled=9, label_weight=1, unlabelled=9, held_out=0, known=0, unranked=unranked
+        )
+        record.write(folder / "pruned" / name)
+    stage.main()

@@ -142,3 +142,13 @@ def test_a_name_is_no_longer_than_that_of_a_file(main: Path, name: str, allowed:
     else:
         with pytest.raises(ParameterError, match=r"at most 100 characters \(200 bytes\)"):
             reservations.reserve(main, name, "d")
+
+
+def test_a_run_that_teaches_is_not_replaced(main: Path) -> None:
+    """Its students in DVC's cache are those of this model, which only its name identifies."""
+    small = "{view: token, recipe: fast_text, teacher: runs/mine/model}"
+    params = "{dataset: toy, seeds: [0], views: {token: {texts: data/local/a.txt}}, systems: {small: %s}}\n"
+    (main / "params.yaml").write_text(params % small)
+    with pytest.raises(ParameterError, match=r"'mine': systems\.small\.teacher refers to the run of that name; choose"):
+        reservations.reserve(main, "mine", "toy")
+    assert reservations.reserve(main, "new", "toy") == "new"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.core.files import read_json
-from epigram.evaluation.pruning_record import SeedPruning
+from epigram.core.files import read_json, write_json
+from epigram.evaluation.pruning_record import PruningRecord, SeedPruning
 from epigram.inference import dataset_batches
 from epigram.inference.dataset_batches import batches_of
 from epigram.inference.measure import measure
@@ -215,3 +215,20 @@ def test_resume_state_of_another_precision_is_discarded(
         stage.prune_seeds("mine", view.folder, Path("models"), DROPS, [0], Path("out"))
 
     assert discards(start, KeyboardInterrupt, monkeypatch, capsys) == [False, False, True]
+
+
+def test_a_student_keeps_its_layers_and_its_record(tmp_path: Path, pos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fine-tuning would learn labels alone."""
+    monkeypatch.chdir(tmp_path)
+    view = tagged(tmp_path / "data", pos)
+    folder = trained(view, tmp_path / "models/seed-0", {"kind": "linear"}, epochs=1)
+    manifest = read_json(folder / "manifest.json")
+    write_json(folder / "manifest.json", manifest | {"provenance": manifest["provenance"] | {"teacher": "0" * 64}})
+    (tmp_path / "models/student.json").write_text("{}")
+    stage.prune_seeds("mine", view.folder, tmp_path / "models", DROPS, [0], tmp_path / "out")
+    record = PruningRecord.read(tmp_path / "out")
+    assert record is not None
+    assert (record.seeds[0].accepted, record.seeds[0].depth) == (False, 3)
+    assert "labels alone, not what the teacher taught" in record.seeds[0].reason
+    assert (tmp_path / "out/student.json").read_text() == "{}"
+    assert load(tmp_path / "out/seed-0").model.depth == 3

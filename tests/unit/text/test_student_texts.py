@@ -34,7 +34,7 @@ def test_texts_of_dev_test_and_train_are_left_out_and_counted_apart(corpus: Vali
     file = lines(tmp_path, "new", "a canvas", "coin", "  the end ", "other", "new", "", "a goal", "A canvas")
     found = read_texts(file, corpus)
     assert found.frame.rows() == [(0, "new"), (1, "other"), (2, "A canvas")]
-    assert found.about == {"file": "more.txt", "held_out": 3, "known": 1, "texts": 3}
+    assert found.about == {"file": "more.txt", "held_out": 3, "known": 1, "texts": 3, "models": {}}
 
 
 def test_a_file_that_has_only_texts_of_the_corpus_is_refused(corpus: ValidatedCorpus, tmp_path: Path) -> None:

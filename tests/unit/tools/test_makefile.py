@@ -23,7 +23,7 @@ KEPT = (
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="requires make")
 def test_clean_removes_outputs_and_keeps_what_git_and_the_user_have(tmp_path: Path) -> None:
-    tracked = ["Makefile", ".gitignore", "data/students/.gitkeep", "data/pos_versions/.gitkeep"]
+    tracked = ["Makefile", ".gitignore", "data/pos_versions/.gitkeep"]
     for name in tracked:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, tmp_path / name)

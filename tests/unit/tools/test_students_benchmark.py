@@ -30,7 +30,7 @@ def prepared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def of_dvc(params: dict[str, Any]) -> set[str]:
-    """Return the commands of dvc.yaml for the views, systems and students of `params`."""
+    """Return the commands of dvc.yaml for the views and systems of `params`."""
     found = set()
     for stage in yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"].values():
         over = str(stage.get("foreach", ""))
@@ -43,13 +43,17 @@ def of_dvc(params: dict[str, Any]) -> set[str]:
 
 def test_the_stages_are_those_of_dvc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = prepared(tmp_path, monkeypatch)
+    (tmp_path / "data/ensemble/seed-0").mkdir(parents=True)
+    (tmp_path / "data/ensemble/metrics.json").write_text("{}")
     students.run(tmp_path)
     params = yaml.safe_load((tmp_path / "params.yaml").read_text(encoding="utf-8"))
+    assert {name for name, each in params["systems"].items() if "teacher" in each} == set(students.STUDENTS)
     ours, missing = set(commands), {"download", "examine", "compare"}
     wanted = {each for each in of_dvc(params) if each.split()[1].rpartition(".")[2] not in missing}
     assert ours == wanted
+    assert (tmp_path / students.TEACHER).is_dir()
     assert commands.index(next(each for each in commands if ".ensemble " in each)) < commands.index(
-        next(each for each in commands if ".distill " in each)
+        next(each for each in commands if "encode student" in each)
     )
 
 

@@ -22,7 +22,7 @@ from epigram.models.classifier import Classifier
 from epigram.models.predict import predict
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
-from epigram.models.settings import Student, System
+from epigram.models.settings import System
 from epigram.pruning.settings import PruneSettings
 from epigram.recipes.registry import RECIPES
 from epigram.stages.prune import prune_seed
@@ -286,7 +286,7 @@ def test_it_is_no_student() -> None:
     with pytest.raises(
         ParameterError, match="because the model contrastive_classifier learns from pairs of texts; use"
     ):
-        check_student("x", Student(view="v", recipe=NAME), {}, context, "data/local/texts.txt")
+        check_student("x", System(view="v", recipe=NAME, teacher="runs/a/model"), {}, context, "data/local/texts.txt")
 
 
 def test_a_shared_setting_without_effect_is_a_warning() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from epigram.core.errors import ParameterError
-from epigram.models.settings import Student, System
+from epigram.models.settings import System
 from epigram.recipes.registry import RECIPES
 from epigram.text.settings import View
 from epigram.training.check_student import check_student
@@ -17,13 +18,14 @@ from epigram.training.preflight import placeholder_spec
 from epigram.training.processes import resolve_processes
 
 DATA = placeholder_spec(View(), multi=False, tokens=False)
+STUDENT = System(view="v", recipe="textcnn", teacher="runs/first/model", train={"processes": 2})
 
 
 def resolved(
-    system: str = "textcnn", *, processes: int | str = 1, batch_size: int = 64, folds: int = 0, gpus: int = 0
+    system: str = "textcnn", *, processes: int | str = 1, batch_size: int = 64, gpus: int = 0, **options: Any
 ) -> int:
     config = TrainingConfig(processes=processes, batch_size=batch_size)  # type: ignore[arg-type]
-    return int(resolve_processes(config, RECIPES[system], folds=folds, gpus=gpus).processes)
+    return int(resolve_processes(config, RECIPES[system], **{"folds": 0, **options}, gpus=gpus).processes)
 
 
 def test_one_process_is_the_default_whatever_the_machine() -> None:
@@ -74,8 +76,8 @@ def test_an_impossible_number_is_refused(options: dict[str, int], reason: str) -
             "params.yaml: systems.x.train.processes has no effect, because the model linear_svm is not trained by",
         ),
         (
-            lambda: check_student("x", Student(view="v", recipe="textcnn", train={"processes": 2}), {}, DATA, "texts"),
-            "params.yaml: students.x.train.processes has no effect, because a student is trained in one process",
+            lambda: check_student("x", STUDENT, {}, DATA, "texts"),
+            "params.yaml: systems.x.train.processes has no effect, because a student is trained in one process",
         ),
     ],
     ids=["model without gradients", "student"],
@@ -93,7 +95,10 @@ def test_the_number_of_a_launcher_is_recorded(monkeypatch: pytest.MonkeyPatch) -
         resolved(processes=2)
 
 
-@pytest.mark.parametrize(("options", "reason"), [({"folds": 3}, "train has folds"), ({"system": "random"}, "random")])
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [({"folds": 3}, "train has folds"), ({"taught": True}, "a student"), ({"system": "random"}, "random")],
+)
 def test_a_launcher_is_refused_where_one_process_trains(
     options: dict[str, int], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

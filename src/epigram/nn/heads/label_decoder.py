@@ -85,6 +85,7 @@ class LabelDecoderHead(Head):
         super().__init__()
         self.config, self.classes, self.multi = config, context.classes, context.multi
         self.decodes = context.multi and config.decision == "decoder"
+        self.differentiable = not context.multi  # the search for several labels is not
         width = encoder.width
         shared = encoder.label_bilstm
         self.own = None if shared is not None else BiLstm(inputs=width, width=width, dropout=config.dropout)

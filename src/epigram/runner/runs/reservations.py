@@ -15,6 +15,7 @@ from filelock import lock_descriptor
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError
 from epigram.runner.champions import champion
 from epigram.runner.workspace.run_names import check_run_name
+from epigram.runner.workspace.settings import load
 
 MAX_DATASET_LENGTH = 70  # maximum length of the data set's part in a generated name
 MAX_ATTEMPTS = 1_000
@@ -59,7 +60,7 @@ def release_on_exit(main: Path, name: str) -> Iterator[None]:
 
 
 def check_not_referenced(main: Path, names: Sequence[str]) -> None:
-    """Raise ParameterError for the name of a run to which a link in runs/ or a champion in git points."""
+    """Raise ParameterError for the name of a run to which a link in runs/, a champion in git or a teacher points."""
     references = _references(main) if names else {}
     for name in names:
         if name in references:
@@ -69,17 +70,26 @@ def check_not_referenced(main: Path, names: Sequence[str]) -> None:
 
 
 def _references(main: Path) -> dict[str, str]:
-    """Return the link or the champion that points to each run, by the run's name."""
+    """Return the link, the champion or the teacher that points to each run, by the run's name."""
     runs = (main / "runs").resolve()
     links = [each for each in runs.glob("*") if each.is_symlink()] if runs.is_dir() else []
     found: dict[str, str] = {}
     with suppress(EpigramError):  # the user's own branch, or a broken one: no rollback can restore its runs
         found = {each.run: f"champion {each.number}" for each in champion.history(main)}
-    for link in links:
-        target = link.resolve()
+    targets = _teachers(main) | {f"runs/{link.name}": link for link in links}
+    for reference, path in targets.items():
+        target = path.resolve()
         if target != runs and target.is_relative_to(runs):
-            found[target.relative_to(runs).parts[0]] = f"runs/{link.name}"
+            found[target.relative_to(runs).parts[0]] = reference
     return found
+
+
+def _teachers(main: Path) -> dict[str, Path]:
+    """Return the folders of the teachers in params.yaml, by the setting; empty if it cannot be read."""
+    with suppress(EpigramError):
+        systems = load(main / "params.yaml").systems
+        return {f"systems.{name}.teacher": main / each.teacher for name, each in systems.items() if each.teacher}
+    return {}
 
 
 def _try_reserve(main: Path, name: str) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedSystem:
-    """A system or a student as it will be trained; `checkpoint` is that of its view."""
+    """A system as it will be trained; `checkpoint` is that of its view."""
 
     recipe: Recipe
     config: TrainingConfig
@@ -27,12 +27,15 @@ class PlannedSystem:
 
     @classmethod
     def of(cls, name: str, system: System, train: Mapping[str, Any], checkpoint: str | None) -> PlannedSystem:
-        """Return the system or student `name`; `train` is the run's section. Raises EpigramError for a wrong one."""
+        """Return the system `name`; `train` is the run's section. Raises EpigramError for a wrong one."""
         from epigram.recipes.registry import recipe_of
         from epigram.training.config import configure
 
         recipe = recipe_of(name, system, train, checkpoint=checkpoint)
-        return cls(recipe=recipe, config=configure(name, recipe, train), checkpoint=checkpoint)
+        config = configure(name, recipe, train)
+        if system.teacher is not None:
+            config = replace(config, processes=1)  # as the stage does
+        return cls(recipe=recipe, config=config, checkpoint=checkpoint)
 
     def resolved(self, gpus: int | None = None, folds: int = 0) -> TrainingConfig:
         """Return `config` with the numbers of processes and threads, on a machine with so many `gpus` or this one.
@@ -49,7 +52,7 @@ class PlannedSystem:
 
 
 def read_systems(params: Path) -> dict[str, PlannedSystem]:
-    """Return the systems and the students of a params.yaml; empty if it is of a revision that this code cannot read."""
+    """Return the systems of a params.yaml; empty if it is of a revision that this code cannot read."""
     try:
         return plan_systems(load(params))
     except EpigramError:
@@ -57,12 +60,8 @@ def read_systems(params: Path) -> dict[str, PlannedSystem]:
 
 
 def plan_systems(settings: Settings) -> dict[str, PlannedSystem]:
-    """Return the systems and the students of `settings`. Raises EpigramError for a wrong one."""
-    found = {}
-    for name, system in {**settings.systems, **settings.students}.items():
-        checkpoint = settings.views[system.view].checkpoint
-        planned = PlannedSystem.of(name, system, settings.train, checkpoint)
-        if name in settings.students:
-            planned = replace(planned, config=replace(planned.config, processes=1))  # as the stage does
-        found[name] = planned
-    return found
+    """Return the systems of `settings`. Raises EpigramError for a wrong one."""
+    return {
+        name: PlannedSystem.of(name, system, settings.train, settings.views[system.view].checkpoint)
+        for name, system in settings.systems.items()
+    }

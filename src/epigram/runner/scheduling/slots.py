@@ -88,7 +88,7 @@ class Slots:
 
 
 def slots_by_system(systems: Mapping[str, PlannedSystem], gpus: int = 0, folds: int = 0) -> dict[str, int]:
-    """Return the slots (CPU threads of all processes) of each system and student, on a machine with so many `gpus`.
+    """Return the slots (CPU threads of all processes) of each system, on a machine with so many `gpus`.
 
     `folds` are those of train.
     """

@@ -12,9 +12,11 @@ from typing import Any
 from epigram.core.checkpoint_folders import unknown_language
 from epigram.core.config_types import nearest, shown
 from epigram.core.errors import ParameterError
-from epigram.core.settings import MODELS, read_params
+from epigram.core.files import sha256
+from epigram.core.settings import read_params
 from epigram.data.readers import labels_tokens
 from epigram.data.sources.source import load_source
+from epigram.evaluation.student_record import read_students
 from epigram.runner.project.record import check_version
 from epigram.runner.workspace.params_file import Params, edited
 from epigram.runner.workspace.request import Request
@@ -24,7 +26,6 @@ from epigram.text.settings import View
 
 SECTIONS = {  # sections of params.yaml with a part per name, and how to select or change a part
     "systems": "select with --systems textcnn, change with --set systems.textcnn.train.epochs=2",
-    "students": "change one with --set students.NAME.train.epochs=2",
     "views": "change one with --set views.wordpiece.pretrain={}",
 }
 
@@ -62,7 +63,34 @@ def check_systems(params: Path) -> None:
     masks = mask_counts(settings.augment.template)
     settings.prune.check()
     _check_languages(settings, source.language)
-    check_systems(settings.views, settings.systems, settings.train, students=settings.students, masks=masks, **kind)
+    check_systems(settings.views, settings.systems, settings.train, masks=masks, **kind)
+
+
+def check_teachers(params: Path) -> None:
+    """Raise an error if a system's teacher is not a saved model in a folder of its own, or was changed.
+
+    DVC does not see that a run was replaced by hand, so a student of the model before would stay.
+    """
+    settings, models = load(params), params.parent / "data" / "models"
+    teachers = {name: system.teacher for name, system in settings.systems.items() if system.teacher}
+    if not teachers:
+        return
+    from epigram.models import manifest
+    from epigram.training.teacher import RUNS, teacher_folder
+
+    learned = read_students(models, teachers)
+    for name, path in teachers.items():
+        where = f"systems.{name}.teacher"
+        folder = teacher_folder(path, where, params.parent)
+        manifest.verify(folder)
+        if not path.startswith(RUNS) or name not in learned or learned[name].teacher != path:
+            continue
+        student = manifest.TrainingFacts.read(models / name / f"seed-{settings.seeds[0]}")
+        if student.provenance["teacher"] != sha256(folder / manifest.MANIFEST):
+            raise ParameterError(
+                f"params.yaml: {where} is {path!r}, where another model was when {name} learned from it; move the new "
+                "model to a folder of another name"
+            )
 
 
 def write(path: Path, request: Request) -> None:
@@ -76,8 +104,7 @@ def write(path: Path, request: Request) -> None:
 def apply(params: Params, request: Request) -> None:
     """Change `params` in place: sections of a plan, data set, seeds, systems, keys, then the views of the systems.
 
-    The students are left out of a run of another data set or of selected systems, and systems that the data set does
-    not suit out of a run of all.
+    Systems that the data set does not suit are left out of a run of all systems.
     """
     _change(params, request)
     if _runs_another_dataset(request):
@@ -113,8 +140,6 @@ def _change(params: Params, request: Request) -> None:
         params["dataset"] = request.dataset
     if request.seeds:
         params["seeds"] = list(request.seeds)
-    if request.dataset or request.systems or request.plan:  # the texts and the teacher of the students are others
-        params["students"] = {}
     if request.systems:
         _select_systems(params, request)
     _set_values(params, request.changes)
@@ -135,7 +160,7 @@ def _check_dataset(name: str, root: Path) -> None:
 
 def _check_languages(settings: Settings, language: str) -> None:
     """Raise ParameterError if the checkpoint of a system's view has not learned the language of the texts."""
-    for system in (*settings.systems.values(), *settings.students.values()):
+    for system in settings.systems.values():
         if reason := unknown_language(settings.views[system.view].checkpoint, language):
             raise ParameterError(f"params.yaml: views.{system.view}: {reason}")
 
@@ -192,7 +217,7 @@ def _match_views(params: Params, changes: Mapping[str, Any]) -> None:
 
     Raises ParameterError if a change is in a view that no system uses.
     """
-    systems = [system for section in MODELS for system in params[section].values() if isinstance(system, Mapping)]
+    systems = [system for system in params["systems"].values() if isinstance(system, Mapping)]
     used = dict.fromkeys(view for system in systems if isinstance(view := system.get("view"), str))
     for section, name in (key.split(".")[:2] for key in changes if key.startswith("views.")):
         if name not in used:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from epigram.core.config_types import Name, Seed, Strict, validate_as
-from epigram.core.settings import check_names, check_seeds, check_views, read_params
+from epigram.core.settings import check_names, check_sections, check_seeds, check_views, read_params
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.validation.settings import ValidateSettings
 from epigram.evaluation.settings import CompareSettings, EnsembleSettings, EvaluateSettings, ExamineSettings
-from epigram.models.settings import Student, System
+from epigram.models.settings import System
 from epigram.pruning.settings import PruneSettings
 from epigram.runner.workspace.retrain_settings import DriftSettings, RetrainSettings
 from epigram.text.settings import AugmentSettings, EncodeSettings, PosTableSettings, View, check_one_start
@@ -25,7 +25,6 @@ class Settings(Strict):
     seeds: list[Seed]
     views: dict[str, View]
     systems: dict[str, System]
-    students: dict[str, Student] = field(default_factory=dict)
     download: DownloadSettings = field(default_factory=DownloadSettings)
     validate: ValidateSettings = field(default_factory=ValidateSettings)
     examine: ExamineSettings = field(default_factory=ExamineSettings)
@@ -44,6 +43,7 @@ class Settings(Strict):
 def load(path: Path = Path("params.yaml")) -> Settings:
     """Return all settings, validated. Raises ParameterError for an invalid value."""
     values = read_params(path)
+    check_sections(values)
     settings = validate_as(Settings, values)
     check_names(values)
     check_seeds(settings.seeds)

@@ -26,9 +26,9 @@ DEFAULT_VIEWS: dict[str, dict[str, Any]] = {
 def unsuitable_systems(params: Mapping[str, Any], root: Path) -> dict[str, str]:
     """Return the systems of `params` that its data set does not suit, each with the reason.
 
-    Either it lacks labels that they need, such as those of tokens, or their encoder has not learned its language. A
-    system that fits no data set is not included: `check_systems` reports it. The result is empty if it would contain
-    all systems.
+    Either it lacks labels that they need, such as those of tokens, or their encoder has not learned its language, or
+    they have a teacher, which knows the labels of the data set of params.yaml. A system that fits no data set is not
+    included: `check_systems` reports it. The result is empty if it would contain all systems.
     """
     source = load_source(params["dataset"], root / "data" / "sources")
     systems = params["systems"] if isinstance(params["systems"], Mapping) else {}
@@ -43,6 +43,8 @@ def _reason(params: Mapping[str, Any], name: str, source: Source) -> str:
         view = validate_as(View, {**DEFAULT_VIEWS, **params["views"]}[system.view])
     except (ParameterError, LookupError, TypeError):
         return ""
+    if system.teacher is not None:
+        return "its teacher and its texts are for the data set of params.yaml"
     if reason := unknown_language(view.checkpoint, source.language):
         return reason
     kind = {"multi": source.task == "multi", "tokens": labels_tokens(source)}

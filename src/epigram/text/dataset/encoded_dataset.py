@@ -50,6 +50,7 @@ class View:
     folder: Path
     view: str
     corpus: str
+    rows_digest: str  # SHA-256 of labels and rows of all splits, the same for every tokenization
     language: str  # zh or en
     task: str  # single or multi
     labels: list[str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -60,6 +61,14 @@ class ValidatedCorpus:
     def write(self, folder: Path) -> None:
         """Write corpus.json into `folder`, atomically."""
         write_json(folder / CORPUS, self.content)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the names of the labels, and of number, text and labels of every row of all splits."""
+        found = hashlib.sha256(repr(self.labels).encode())
+        for split in self.splits:
+            for batch in self.batches(split, "row", "text", self.label_column):
+                found.update(repr((split, batch.rows())).encode())
+        return found.hexdigest()
 
     @property
     def splits(self) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ class Distillation(Classification):
     def loss(self, model: Any, batch: Batch) -> Tensor:
         """Return the mean cross-entropy of the texts, or of all labels if a text may have several.
 
-        The encoder's cost, if it has one, is added.
+        The encoder's cost, if it has one, is added. For a model with a summed loss, it is the sum over the texts.
         """
         texts, rows = batch
         with matmul_precision(self.config.precision, self.device):
@@ -32,4 +32,5 @@ class Distillation(Classification):
             logits = model.head(encoded, None).logits.float()
         loss_of = binary_cross_entropy_with_logits if model.multi else cross_entropy
         loss: Tensor = loss_of(logits, texts.targets(rows))
-        return loss if encoded.cost is None else loss + encoded.cost
+        loss = loss if encoded.cost is None else loss + encoded.cost
+        return len(rows) * loss if model.summed else loss
