@@ -29,7 +29,7 @@ from epigram.nn.layers.types import Prediction
 from epigram.text.dataset.pos_words import PosWords
 from tests.support.model_seeds import sealed
 from tests.support.saved_systems import saved
-from tests.support.small_systems import LABELS, NAMES, TOKEN_LABELS, recipe_of, texts_of
+from tests.support.small_systems import LABELS, NAMES, TOKEN_LABELS, each_of, recipe_of, texts_of
 
 for package in PACKAGES:
     pytest.importorskip(package, reason="requires the extra onnx")
@@ -38,11 +38,6 @@ REFUSED = {
     "cnle": "it decodes its labels",
     "random": "it predicts at random",
     "xlnet": "PyTorch cannot convert",
-}
-ALIKE = {  # systems whose modules all occur in another system's graph
-    *("mhal_sent", "mhal_sent_tok", "mhal_tok", "mhal_zero", "mlp", "smsp", "ernie", "macbert"),
-    *("transformer", "transformer_cor", "transformer_hook", "transformer_pos"),
-    *("bert", "bert_hth", "bert_hth_paper", "bert_hth_pta", "bert_pta"),
 }
 TEXTS = ["w7 w22 w30 w31", "w9", "", "w12 unheard w55", "w8 w40 " * 20]
 
@@ -55,7 +50,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "model", folder / "out"
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.extended) if n in ALIKE else n for n in NAMES])
+@pytest.mark.parametrize("name", each_of(NAMES))
 def test_a_graph_says_what_its_model_says_or_is_refused_by_name(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

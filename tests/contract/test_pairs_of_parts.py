@@ -74,6 +74,7 @@ def name_of(case: Case) -> str:
     return "-".join(case.values()).replace(" ", "_")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_a_combination_trains_saves_loads_and_predicts(
     case: Case, folders: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

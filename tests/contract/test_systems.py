@@ -33,6 +33,7 @@ from tests.support.small_systems import (
     NAMES,
     VOCABULARY,
     build,
+    each_of,
     frame_of,
     recipe_of,
     texts_of,
@@ -103,7 +104,7 @@ def test_one_step_lowers_the_loss_on_its_batch(name: str) -> None:
     assert model(tokens, labels).loss < before
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if RECIPES[n].kind != "random_baseline"])
+@pytest.mark.parametrize("name", each_of(n for n in NAMES if RECIPES[n].kind != "random_baseline"))
 def test_overfits_32_rows(name: str) -> None:
     recipe = recipe_of(name)
     model, texts = trained(recipe, epochs=150, rate=3e-3), texts_of(recipe)
@@ -174,7 +175,7 @@ def test_a_head_that_gives_one_label_refuses_several(name: str) -> None:
         build(recipe_of(name), multi=True)
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in ONE_LABEL])
+@pytest.mark.parametrize("name", each_of(n for n in NAMES if n not in ONE_LABEL))
 def test_several_labels_a_text(name: str, tmp_path: Path) -> None:
     recipe, texts = recipe_of(name), texts_of(recipe_of(name))
     labels = texts.targets(np.arange(len(texts)))

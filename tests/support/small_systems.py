@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from epigram.core.ragged import Ragged
@@ -47,6 +49,16 @@ SMALL_HEADS: dict[str, dict[str, Any]] = {
     "linear_ngrams": {"buckets": 500},
 }
 NAMES = sorted(RECIPES)
+ALIKE = {  # systems whose modules all occur in another system
+    *("mhal_sent", "mhal_sent_tok", "mhal_tok", "mhal_zero", "mlp", "smsp", "ernie", "macbert"),
+    *("transformer", "transformer_cor", "transformer_hook", "transformer_pos"),
+    *("bert", "bert_hth", "bert_hth_paper", "bert_hth_pta", "bert_pta"),
+}
+
+
+def each_of(names: Iterable[str]) -> list[Any]:
+    """Return the names as parameters of a test that takes long; make test leaves out those of ALIKE."""
+    return [pytest.param(name, marks=pytest.mark.extended) if name in ALIKE else name for name in names]
 
 
 def recipe_of(name: str) -> Recipe:

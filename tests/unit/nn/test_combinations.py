@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from epigram.models.predict import predict
-from epigram.models.serialization import load, save
-from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.hook_fusion import hook_weights
-from epigram.nn.layers.types import DataSpec, Tokens
-from epigram.pruning.depth import layer_accuracies
 from tests.support import families
-from tests.support import small_systems as contract
-from tests.support.families import DEPTH, FAMILIES, MASK, PAD, PREFIX, VOCABULARY
+from tests.support.families import DEPTH, FAMILIES, PREFIX, VOCABULARY
 
 PLACEMENTS = ["after", "inside", "log"]
 TEXTS = families.texts(prefix=PREFIX)
@@ -103,32 +95,6 @@ def test_neutral_weights_and_gate_leave_a_checkpoint_as_it_was(
     torch.testing.assert_close(both(TEXTS).last[TEXTS.valid], plain, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", HEADS)
-@pytest.mark.parametrize("family", FAMILIES)
-def test_everything_at_once_learns_loses_layers_and_reloads(
-    family: str, kind: str, folders: dict[str, Path], tmp_path: Path
-) -> None:
-    model = model_of(folders[family], uneven(), HEADS[kind], **ALL)
-    model(TEXTS, torch.tensor([0, 1, 0])).loss.backward()
-    gates = [part for part in model.modules() if hasattr(part, "strength")]
-    assert gates and all(part.strength.grad.abs() > 0 for part in gates)
-    (tmp_path / "tokenizer.json").write_text("{}")
-    frame = TextTemplate(
-        language="en", max_length=32, prefix_ids=list(PREFIX), suffix_ids=[], pad_id=PAD, unk_id=0, mask_id=MASK,
-        vocabulary=VOCABULARY,
-    )  # fmt: skip
-    for depth in range(DEPTH - 1, 0, -1):
-        model.drop(-1)
-        assert model.depth == depth
-    save(
-        tmp_path / "model", model, recipe=families.recipe_of(HEADS[kind], **ALL), frame=frame, labels=["a", "b"],
-        tokenizer=tmp_path / "tokenizer.json", facts={},
-    )  # fmt: skip
-    again = load(tmp_path / "model").model
-    assert torch.equal(again(TEXTS).logits, model(TEXTS).logits) and torch.isfinite(model(TEXTS).logits).all()
-    assert torch.equal(again.encoder.pos_weight, uneven())
-
-
 @torch.no_grad()
 def test_hook_weights_follow_the_depth(folders: dict[str, Path]) -> None:
     model = model_of(folders["bert"], uneven(), {"kind": "linear", "pool": "first", "fusion": "hook"}, **ALL)
@@ -149,41 +115,3 @@ def test_every_head_reads_both_settings_of_the_hook(kind: str, folders: dict[str
     ]
     assert torch.equal(logits[0], logits[1])
     assert not torch.equal(logits[0], logits[2]) and not torch.equal(logits[0], logits[3])
-
-
-@torch.no_grad()
-def test_a_small_encoder_without_a_checkpoint_takes_all_of_it() -> None:
-    context = families.context(prefix_ids=PREFIX, pos_weight=uneven())
-    small = {"width": 16, "hidden": 24, "depth": 2}
-    model: Any = families.recipe_of(HEADS["prompt"], small=small, **ALL).build(context)
-    assert torch.equal(model.encoder.pos_weight, uneven())
-    assert model.encoder.blocks[0].attention.head_to_head.strength is not None
-    alone = Tokens(TEXTS.ids[1:2, :14], TEXTS.valid[1:2, :14])
-    torch.testing.assert_close(model.eval()(alone).logits[0], model(TEXTS).logits[1], atol=2e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize("name", contract.NAMES)
-def test_every_layered_system_is_probed_and_cut_to_one_layer(name: str, tmp_path: Path) -> None:
-    recipe, labels = contract.recipe_of(name), ["a", "b", "c"]
-    texts, frame = contract.texts_of(recipe), replace(contract.frame_of(recipe), token_labels=labels)
-    context = DataSpec(
-        vocabulary=frame.vocabulary, classes=3, max_length=frame.max_length, labels=tuple(labels),
-        token_labels=tuple(labels), mask_id=frame.mask_id, prefix_ids=tuple(frame.prefix_ids),
-        pos_weight=torch.ones(frame.vocabulary),
-    )  # fmt: skip
-    model: Any = recipe.build(context)
-    if (depth := model.depth) < 2:
-        return
-    accuracies = layer_accuracies(model, texts, texts, 3)
-    assert len(accuracies) == depth and all(0 <= alpha <= 1 for alpha in accuracies)
-    (tmp_path / "tokenizer.json").write_text("{}")
-    for left in range(depth - 1, 0, -1):
-        model.drop(0 if left % 2 else -1)
-        assert model.depth == left and np.isfinite(predict(model, texts).logits).all()
-    save(
-        tmp_path / "model", model, recipe=recipe, frame=frame, labels=labels,
-        tokenizer=tmp_path / "tokenizer.json", facts={},
-    )  # fmt: skip
-    smaller = load(tmp_path / "model").model
-    assert smaller.depth == 1
-    np.testing.assert_array_equal(predict(smaller, texts).logits, predict(model, texts).logits)

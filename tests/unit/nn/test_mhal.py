@@ -14,7 +14,6 @@ from epigram.models.recipe import Recipe
 from epigram.nn.layers.types import DataSpec, Tokens
 from epigram.recipes.registry import RECIPES
 from epigram.training import parallel
-from epigram.training.config import configure
 
 CONTEXT = DataSpec(
     vocabulary=40,
@@ -134,11 +133,6 @@ def test_the_regimes_weigh_the_losses_as_the_paper_does() -> None:
         got = head.sentence_weight, head.token_weight, head.attention_weight, encoder.lm_weight, head.query_weight
         assert got == wanted
     assert set(table) == set(REGIMES)
-
-
-@pytest.mark.parametrize("name", [*REGIMES, "bilstm_tagger", "bert_tagger"])
-def test_the_training_settings_of_a_recipe_exist(name: str) -> None:
-    configure(name, RECIPES[name])
 
 
 @pytest.mark.parametrize(
