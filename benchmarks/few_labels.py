@@ -1,6 +1,6 @@
 """Systems for few labelled texts: test accuracy on small samples, with MiniLM frozen and fine-tuned.
 
-    EPIGRAM_MIRROR=FOLDER python -m benchmarks.few_labels [--sources sst5] [--arms bert] [--rows 100,500] [--samples 3]
+    EPIGRAM_MIRROR=FOLDER python -m benchmarks.few_labels [--sources sst5] [--arms bert] [--rows 100,500] [--tiny]
 
 Settings are chosen by a cross-validation of `--folds` folds, and the model is fitted to the whole sample; with
 `--folds 0`, nine tenths of a sample are the training texts and one tenth is dev. Samples of one size are disjoint.
@@ -126,7 +126,10 @@ def main() -> None:
     parser.add_argument("--rows", default="100,500", help="comma-separated sizes of the samples")
     parser.add_argument("--samples", type=int, default=3, help="samples of each size")
     parser.add_argument("--folds", type=int, default=5, help="of the cross-validation; 0: a tenth of the rows is dev")
+    parser.add_argument("--tiny", action="store_true", help="one linear SVM on pocket_en, to see that it works")
     asked = parser.parse_args()
+    if asked.tiny:
+        asked.sources, asked.arms, asked.rows, asked.samples = "pocket_en", "tfidf_svm, fixed", "40", 1
     for source in asked.sources.split(","):
         with TemporaryDirectory() as scratch:
             arms = asked.arms.split(";")

@@ -1,6 +1,6 @@
 """Memory of training on many titles, more than fit into memory as Python objects.
 
-    python -m benchmarks.many_titles [--titles 50000000] [--system textcnn] [--minutes 3]
+    python -m benchmarks.many_titles [--titles 50000000] [--system textcnn] [--minutes 3] [--tiny]
 
 encodes a small corpus, replaces the arrays of its train split by random ones of as many titles, and runs the stage
 `train` for some minutes. Prints the seconds until the first report of steps, and the peak of the process's own memory,
@@ -89,7 +89,10 @@ def main() -> None:
     parser.add_argument("--titles", type=int, default=50_000_000)
     parser.add_argument("--system", default="textcnn")
     parser.add_argument("--minutes", type=float, default=3.0)
+    parser.add_argument("--tiny", action="store_true", help="a few titles and seconds, to see that it works")
     asked = parser.parse_args()
+    if asked.tiny:
+        asked.titles, asked.minutes = 2_000, 0.2
     with TemporaryDirectory() as scratch:
         folder = prepare(Path(scratch), asked.system, asked.titles)
         size = sum(file.stat().st_size for file in (folder / ENCODED).glob("train.*")) / 1e9

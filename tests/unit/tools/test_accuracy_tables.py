@@ -12,7 +12,6 @@ from benchmarks import accuracy_cells, accuracy_page
 from benchmarks.accuracy_catalogue import BASE, TOOLS
 from benchmarks.accuracy_cells import Cell
 from benchmarks.accuracy_data import SETS
-from benchmarks.accuracy_grid import bits
 from benchmarks.accuracy_statistics import Difference
 from benchmarks.accuracy_tables import verdicts
 
@@ -47,17 +46,6 @@ def tables(page: str) -> list[dict[str, dict[str, str]]]:
     return found
 
 
-def test_accuracies_are_means_over_samples(tmp_path: Path) -> None:
-    for sample, right in enumerate((50.0, 55.0)):
-        fill(tmp_path, BASE, right, sample=sample)
-    page = accuracy_page.rendered(tmp_path, tmp_path / "resamples")
-    assert "2 of 1,372 cells are filled" in page
-    assert "Test rows were scored 2 times, at most 1 times in one cell." in page
-    accuracies, costs = tables(page)
-    assert accuracies == {BASE: {"mr": "52.5 (2)"}}
-    assert costs == {BASE: {"mr": "60 s, 1,500 MB"}}
-
-
 def test_samples_that_only_one_tool_has_or_of_other_data_are_not_compared(tmp_path: Path) -> None:
     for sample, right in enumerate((50.0, 90.0, 90.0)):
         fill(tmp_path, BASE, right, sample=sample)
@@ -81,16 +69,6 @@ def test_means_over_sets_are_of_all_sets_of_a_language(tmp_path: Path) -> None:
     assert gaps["trainer"]["English"].startswith("+20.0 [")
 
 
-def test_failed_tools_are_shown(tmp_path: Path) -> None:
-    for sample in (0, 1):
-        fill(tmp_path, BASE, 50.0, sample=sample)
-    cell = Cell("mr", 500, 0, "trainer", 120)
-    accuracy_cells.write(cell, {"failed": "exit code 1: x", "test_scorings": 0, "data": "mr0"}, tmp_path)
-    page = accuracy_page.rendered(tmp_path, tmp_path / "resamples")
-    assert "the tool failed in 1 of them" in page
-    assert tables(page)[0]["trainer"] == {"mr": "failed"}
-
-
 def test_a_win_is_marked_after_holms_correction_over_the_sets() -> None:
     found = {name: Difference(5.0, 1.0, 9.0, p, 1.0) for name, p in (("mr", 0.04), ("sst2", 0.01), ("cold", 0.02))}
     assert {name: said.endswith("*") for name, said in verdicts(found).items()} == {
@@ -98,7 +76,3 @@ def test_a_win_is_marked_after_holms_correction_over_the_sets() -> None:
     }  # fmt: skip
     found["ced"] = Difference(5.0, 1.0, 9.0, 0.03, 1.0)  # then 0.06, 0.04, 0.06 and 0.06
     assert [name for name, said in verdicts(found).items() if said.endswith("*")] == ["sst2"]
-
-
-def test_the_bits_are_those_of_the_rows() -> None:
-    assert bits({"right": "a080", "test_rows": 9}).tolist() == [True, False, True, *[False] * 5, True]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 import torch
 
-from benchmarks import corpora, gpu_small, measured_steps
+from benchmarks import gpu_small, measured_steps
 from benchmarks.equal_epochs import LastWeights
 from benchmarks.plain_loop import Settings, optimizer_of, padded_batches, train
 from epigram.core.ragged import Ragged
@@ -22,34 +20,7 @@ from epigram.training.trainer import Trainer
 from tests.support.host_waits import Waits
 from tests.support.scripted import CONFIG, Dev, Scripted, texts
 
-
-def test_every_split_of_the_titles_has_all_labels_where_the_files_are_sorted(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    rows = [
-        (f"{split}{label}{n}", label, split) for split in ("test", "train", "dev") for label in "ab" for n in range(90)
-    ]
-    taken: list[pl.DataFrame] = []
-    monkeypatch.setattr(corpora, "SOURCE", "thucnews_116k")
-    monkeypatch.setattr(corpora, "titles", lambda _: pl.DataFrame(rows, ["text", "label", "split"], orient="row"))
-    monkeypatch.setattr(corpora, "lay_out", lambda _, frame: taken.append(frame))
-    monkeypatch.setattr(corpora, "stage", lambda *_: None)
-    corpora.encoded(tmp_path, 60, 50)
-    for split, count in (("train", 60), ("dev", 50), ("test", 100)):
-        part = taken[0].filter(pl.col("split") == split)
-        assert part.height == count
-        assert part["text"].str.starts_with(split).all()
-        assert 0.2 < (part["label"] == "a").mean() < 0.8  # type: ignore[operator]
-
-
 PART = Split(Ragged(np.arange(6), np.array([0, 2, 2, 6])), np.array([4, 5, 6]), np.array([10, 11, 12]), None)
-
-
-def test_drawn_rows_come_again_only_when_all_are_used() -> None:
-    rows = corpora.drawn(PART, 7).rows.tolist()
-    assert sorted(rows[:3]) == sorted(rows[3:6]) == [10, 11, 12]
-    assert len(rows) == 7
-    assert len(set(corpora.drawn(PART, 2).rows.tolist())) == 2
 
 
 @pytest.mark.parametrize("epochs", [1, 3])
