@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from epigram.runner.runs.publish import Run, RunFailedError
+from epigram.runner.prefect.pipeline_run import RunFailedError
+from epigram.runner.runs.publish import Run
 from epigram.runner.workspace.request import Request
 from tests.support.toy import Toy
 

@@ -31,7 +31,7 @@ from epigram.runner.prefect.stage import Runner, stage_attempt
 from epigram.runner.prefect.status_table import StatusTable
 from epigram.runner.prefect.time_limit import TimeLimit
 from epigram.runner.runs import publish, reservations
-from epigram.runner.runs.publish import Run, RunFailedError, StageResult
+from epigram.runner.runs.publish import Run, StageResult
 from epigram.runner.scheduling.gpus import GpuPool, gpus_by_stage, stages_per_gpu, visible_gpus
 from epigram.runner.scheduling.planned_systems import read_systems
 from epigram.runner.scheduling.schedule import Schedule, expected_seconds
@@ -42,6 +42,14 @@ from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.workspace import Workspace, open_workspace
 
 Futures = Mapping[str, PrefectFuture[Any]]  # by stage name
+
+
+class RunFailedError(EpigramError):
+    """Error for a run in which the stage of `failure` failed, with its exit code."""
+
+    def __init__(self, run: Run, failure: Outcome) -> None:
+        super().__init__(f"{failure.stage} failed (exit {failure.code}): {failure.message}")
+        self.run, self.code = run, failure.code
 
 
 class PipelineRun:

@@ -88,14 +88,6 @@ class Run:
         }
 
 
-class RunFailedError(EpigramError):
-    """Error for a run in which the stage of `failure` failed, with its exit code."""
-
-    def __init__(self, run: Run, failure: Outcome) -> None:
-        super().__init__(f"{failure.stage} failed (exit {failure.code}): {failure.message}")
-        self.run, self.code = run, failure.code
-
-
 def comparison(graph: Graph, workspace: Workspace) -> dict[str, Any]:
     """Return the pipeline's comparison, with the speeds measured on this machine; empty if there is none."""
     file = graph.find("summary.json")

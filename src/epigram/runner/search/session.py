@@ -18,8 +18,7 @@ from epigram.core.errors import EpigramError, ParameterError
 from epigram.core.settings import read_params
 from epigram.data.sources.source import load_source
 from epigram.models.settings import System
-from epigram.runner.prefect.pipeline_run import PipelineRun, open_run
-from epigram.runner.runs.publish import RunFailedError
+from epigram.runner.prefect.pipeline_run import PipelineRun, RunFailedError, open_run
 from epigram.runner.search import candidates
 from epigram.runner.search.candidates import Facts
 from epigram.runner.search.choose import propose

@@ -12,7 +12,8 @@ from prefect.states import Failed
 
 from epigram.core.errors import ParameterError, exit_code
 from epigram.core.outcome import Outcome
-from epigram.runner.runs.publish import Run, RunFailedError
+from epigram.runner.prefect.pipeline_run import RunFailedError
+from epigram.runner.runs.publish import Run
 from epigram.runner.search import execute
 from epigram.runner.search.goal import Goal
 from epigram.runner.service.server import Server
