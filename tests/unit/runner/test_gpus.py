@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-from epigram.runner.scheduling.needs import set_needs
 
 from epigram.core.errors import ParameterError
 from epigram.recipes.registry import RECIPES
@@ -17,7 +16,7 @@ from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.scheduling import gpus
 from epigram.runner.scheduling.gpus import GpuPool, gpus_by_stage, stages_per_gpu, visible_gpus
 from epigram.runner.scheduling.planned_systems import PlannedSystem
-from epigram.runner.scheduling.slots import Slots, slots_by_system
+from epigram.runner.scheduling.slots import Slots, set_needs, slots_by_system
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from epigram.training.config import TrainingConfig
 

@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from rich.console import Console
 
 from epigram.core.display import echo
 from epigram.core.errors import EpigramError
-from epigram.core.files import read_json
 from epigram.core.outcome import Outcome
 from epigram.core.settings import dataset_of
 from epigram.core.signals import interrupt_waits
@@ -32,10 +31,10 @@ from epigram.runner.prefect.status_table import StatusTable
 from epigram.runner.prefect.time_limit import TimeLimit
 from epigram.runner.runs import publish, reservations
 from epigram.runner.runs.publish import Run, StageResult
-from epigram.runner.scheduling.gpus import GpuPool, gpus_by_stage, stages_per_gpu, visible_gpus
+from epigram.runner.scheduling.gpus import GpuPool, stages_per_gpu, visible_gpus
 from epigram.runner.scheduling.planned_systems import read_systems
 from epigram.runner.scheduling.schedule import Schedule, expected_seconds
-from epigram.runner.scheduling.slots import Slots, slots_by_system
+from epigram.runner.scheduling.slots import Slots, set_needs
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.plan import Plan
 from epigram.runner.workspace.request import Request
@@ -105,16 +104,7 @@ class PipelineRun:
             self._set_needs()
 
     def _set_needs(self) -> None:
-        """Set the slots and GPUs of each stage, which depend on the folds of train: those have one process.
-
-        No training starts before the data have been validated.
-        """
-        folds = 0
-        with suppress(EpigramError, LookupError, TypeError, ValueError):  # missing or damaged, which the stages report
-            folds = int(read_json(self._validated / "corpus.json")["folds"])  # without Polars
-        slots = self._runner.slots
-        slots.gpus.needed = gpus_by_stage(self._submitted, self._systems, self._available, folds)
-        slots.needed = slots_by_system(self._systems, self._available, folds)
+        set_needs(self._runner.slots, self._submitted, self._systems, self._available, self._validated)
 
     @property
     def _validated(self) -> Path:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
+from epigram.core.errors import EpigramError
+from epigram.core.files import read_json
 from epigram.runner.dvc.graph import Graph
-from epigram.runner.scheduling.gpus import GpuPool
+from epigram.runner.scheduling.gpus import GpuPool, gpus_by_stage
 from epigram.runner.scheduling.planned_systems import PlannedSystem
 from epigram.runner.scheduling.schedule import Schedule
 
@@ -85,6 +88,18 @@ class Slots:
 
     def _fits(self, stage: str) -> bool:
         return self.count(stage) <= self.free and self.gpus.fits(stage)
+
+
+def set_needs(slots: Slots, stages: Graph, systems: Mapping[str, PlannedSystem], gpus: int, validated: Path) -> None:
+    """Set what each stage needs of `slots`, on a machine with so many `gpus`.
+
+    A training on folds has one process. The folds are those of the `validated` data; without such data, there are none.
+    """
+    folds = 0
+    with suppress(EpigramError, LookupError, TypeError, ValueError):  # missing or damaged, which the stages report
+        folds = int(read_json(validated / "corpus.json")["folds"])  # without Polars
+    slots.gpus.needed = gpus_by_stage(stages, systems, gpus, folds)
+    slots.needed = slots_by_system(systems, gpus, folds)
 
 
 def slots_by_system(systems: Mapping[str, PlannedSystem], gpus: int = 0, folds: int = 0) -> dict[str, int]:
