@@ -93,7 +93,6 @@ def test_every_head_with_probabilities_learns_them(name: str) -> None:
     """Its loss comes close to the entropy of the targets, the lowest cross-entropy that there is."""
     model = model_of(name)
     goal, order = objective(model), np.arange(4)
-    assert model.head.differentiable
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(150):
         optimizer.zero_grad()
@@ -103,11 +102,6 @@ def test_every_head_with_probabilities_learns_them(name: str) -> None:
     loss = goal.loss(model.eval(), Batch(goal.train, order))  # without the encoder's dropout
     entropy = -np.sum(TARGETS * np.log(np.maximum(TARGETS, 1e-9))) / (1 if model.summed else 4)
     assert loss.item() == pytest.approx(entropy, abs=0.05 * (4 if model.summed else 1))
-
-
-def test_the_search_for_several_labels_cannot_learn_probabilities() -> None:
-    assert model_of("cnle").head.differentiable
-    assert not model_of("cnle", multi=True).head.differentiable
 
 
 def test_labels_that_are_no_probabilities_are_learned_as_labels() -> None:

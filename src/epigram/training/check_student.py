@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from epigram.core.errors import ParameterError
-from epigram.models.recipe import Recipe
+from epigram.models.recipe import HEADS, Recipe, parse_part
 from epigram.models.settings import System
 from epigram.nn.layers.loss import LOSS_SETTINGS
 from epigram.nn.layers.types import DataSpec
 from epigram.recipes.registry import recipe_of
-from epigram.training.check_system import build_placeholder, small_spec
 
 
 def check_student(
@@ -42,7 +41,7 @@ def check_student(
     if texts is None:
         where = f"views.{system.view}.texts"
         raise ParameterError(f"params.yaml: {path} learns from texts without labels; set {where} to a file of texts")
-    if reason := _obstacle(path, recipe_of(name, system, train, checkpoint=context.checkpoint), context):
+    if reason := _obstacle(recipe_of(name, system, train, checkpoint=context.checkpoint), context):
         raise ParameterError(
             f"params.yaml: {path} cannot learn from probabilities, because {reason}; use a recipe such as fast_text, "
             "textcnn or transformer, or remove its teacher"
@@ -54,14 +53,13 @@ def check_student(
     return [f"params.yaml: no effect: train.{key} ({reason})" for key, reason in reasons.items() if key in train]
 
 
-def _obstacle(path: str, recipe: Recipe, context: DataSpec) -> str:
+def _obstacle(recipe: Recipe, context: DataSpec) -> str:
     """Return why a system cannot learn from probabilities; empty if it can."""
     if recipe.kind != "classifier":
         return recipe.training
-    model: Any = build_placeholder(recipe, small_spec(context), path)
-    head = model.head
-    if not head.differentiable:
-        return f"the head {head.config.kind} gives several labels of a text without gradients"
-    if getattr(head.config, "learns_tokens", False):
-        return f"the head {head.config.kind} learns labels of words as well"
+    head: Any = parse_part(HEADS, recipe.head, "")
+    if context.multi and getattr(head, "searches", False):
+        return f"the head {head.kind} finds several labels by a search"
+    if getattr(head, "learns_tokens", False):
+        return f"the head {head.kind} learns labels of words as well"
     return ""

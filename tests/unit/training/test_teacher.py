@@ -179,7 +179,7 @@ def test_shared_settings_of_the_loss_have_no_effect_on_a_student() -> None:
 @pytest.mark.parametrize(
     ("recipe", "multi", "reason"),
     [
-        ("cnle", True, "the head label_decoder gives several labels of a text"),
+        ("cnle", True, "the head label_decoder finds several labels by a search"),
         ("bilstm_tagger", False, "the head tagger learns labels of words as well"),
         ("tfidf_svm", False, "the model linear_svm is not trained by gradient"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,8 @@ class LabelDecoderConfig(FusionConfig):
     `decision`: with `decoder`, a text has the labels that the search chose before `<eos>`; with `threshold`, those with
     a probability above a threshold that is tuned on dev, so that `beam` and `max_labels` only change probabilities.
     """
+
+    searches: ClassVar[bool] = True  # several labels are found by a search, which has no gradients
 
     embedding: Positive = 300  # width of a label embedding
     heads: Positive = 4
@@ -85,7 +87,6 @@ class LabelDecoderHead(Head):
         super().__init__()
         self.config, self.classes, self.multi = config, context.classes, context.multi
         self.decodes = context.multi and config.decision == "decoder"
-        self.differentiable = not context.multi  # the search for several labels is not
         width = encoder.width
         shared = encoder.label_bilstm
         self.own = None if shared is not None else BiLstm(inputs=width, width=width, dropout=config.dropout)

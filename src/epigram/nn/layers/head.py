@@ -22,7 +22,6 @@ class Head(nn.Module):
     config: Any
     summed: ClassVar[bool] = False  # whether the loss is the sum over the texts of a batch; otherwise it is their mean
     decodes: bool = False  # whether the head chooses the labels of a text: exactly those with a logit above 0
-    differentiable: bool = True  # whether the logits have gradients, so that any loss of them can be minimized
     loss_options: LossOptions = PLAIN  # set before training
     part_names: tuple[str, ...] = ()  # names of the K rows of `Prediction.parts` that are also scored alone
 
