@@ -23,7 +23,6 @@ from benchmarks.timing import Plan, SkippedError, apart
 
 FAMILIES = (  # modules of this package, with rows(plan) and SETTINGS
     "data_stages",
-    "evaluation",
     "batches",
     "training",
     "finetune",

@@ -132,7 +132,8 @@ def test_the_dashboard_s_pages_are_made(shop: Workshop) -> None:
 def test_a_confusion_matrix_keeps_names_of_javascript_apart(name: str) -> None:
     from types import SimpleNamespace
 
-    metrics: Any = SimpleNamespace(labels=["b", name, "a\u2028b"], confusion=[[1, 3, 0], [2, 0, 2], [0, 0, 5]])
+    counted = [[0, 0, 1], [0, 1, 3], [1, 0, 2], [1, 2, 2], [2, 2, 5]]
+    metrics: Any = SimpleNamespace(labels=["b", name, "a\u2028b"], confusion=counted)
     root = ElementTree.fromstring(charts.confusion(metrics))
     cells = {
         each.get("aria-label"): float(each.get("opacity", "nan"))

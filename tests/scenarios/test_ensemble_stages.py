@@ -74,9 +74,9 @@ def shop(request: pytest.FixtureRequest) -> Workshop:
 def test_the_saved_ensemble_gives_the_test_predictions_that_were_scored(shop: Workshop) -> None:
     folder = shop.root / "data/ensemble"
     texts = pl.read_parquet(shop.root / "data/validated/test.parquet")
-    rows = pl.DataFrame({"row": read_evaluation(folder).predictions.test_rows}).join(texts, on="row", how="left")
+    rows = pl.DataFrame({"row": read_evaluation(folder).test.rows}).join(texts, on="row", how="left")
     found = open_predictor(folder / "seed-0").probabilities(rows["text"].to_list())
-    scored = read_evaluation(folder).predictions.test_probabilities[0]
+    scored = read_evaluation(folder).test.probabilities[0]
     np.testing.assert_allclose(found, scored, atol=5e-3)  # evaluation and prediction may differ in batch and precision
 
 

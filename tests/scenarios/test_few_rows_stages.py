@@ -47,8 +47,7 @@ def test_all_rows_are_trained_on_and_scored(single: Workshop) -> None:
     labels = View.load(single.root / "data/encoded/token").split("train").labels
     for name in NAMES:
         found, logits = read_evaluation(single.root / f"data/evaluated/{name}"), logits_of(single, name)
-        assert (found.predictions.test_labels == labels).all()
-        assert not found.predictions.test_in_train.any()
+        assert (found.test.labels == labels).all()
         score = (logits["logits"].argmax(1) == labels).mean()
         assert found.metrics.test_score.value == found.metrics.dev_score.value == pytest.approx(score)
     assert read_evaluation(single.root / "data/evaluated/tfidf_svm").metrics.test_score.value > 0.97

@@ -108,10 +108,10 @@ def test_every_training_row_has_its_own_prediction(single: Workshop, name: str) 
     labels = view_of(single).split("train").labels
     logits = logits_of(single, name)
     assert (logits.argmax(1) == labels).mean() > 0.97
-    predictions = read_evaluation(single.root / f"data/evaluated/{name}").predictions
-    assert (predictions.dev_labels == labels).all()
-    assert (predictions.dev_rows == view_of(single).split("train").rows).all()
-    assert (predictions.dev_probabilities[0].argmax(1) == logits.argmax(1)).all()
+    dev = read_evaluation(single.root / f"data/evaluated/{name}").dev
+    assert (dev.labels == labels).all()
+    assert (dev.rows == view_of(single).split("train").rows).all()
+    assert (dev.probabilities[0].argmax(1) == logits.argmax(1)).all()
 
 
 @pytest.mark.parametrize("name", [GRADIENT, LINEAR])

@@ -281,11 +281,19 @@ def read_arrays(path: Path) -> dict[str, Any]:
 
     Raises InputMissingError if the file is missing and DataError if it is damaged.
     """
-    from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    try:
+    with safetensors_errors(path):
         return dict(load_file(path))
+
+
+@contextmanager
+def safetensors_errors(path: Path) -> Iterator[None]:
+    """Raise InputMissingError if the block finds the safetensors file missing, and DataError if it is damaged."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
     except FileNotFoundError:
         raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)") from None
     except SafetensorError as error:

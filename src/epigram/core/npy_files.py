@@ -1,7 +1,8 @@
-"""Files in .npy format that are memory-mapped, or written piece by piece."""
+"""Array files that are memory-mapped, in .npy or safetensors format, or written piece by piece, in .npy format."""
 
 from __future__ import annotations
 
+import json
 import warnings
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +13,14 @@ from numpy.lib import format as npy
 from numpy.typing import DTypeLike, NDArray
 
 from epigram.core.errors import DataError, InputMissingError
+from epigram.core.files import safetensors_errors
 from epigram.core.ragged import Ragged
+
+TYPES: dict[str, np.dtype[Any]] = {
+    "BOOL": np.dtype(np.bool_),
+    **{f"{letter}{8 * size}": np.dtype(f"{letter.lower()}{size}") for letter in "UI" for size in (1, 2, 4, 8)},
+    **{f"F{8 * size}": np.dtype(f"f{size}") for size in (2, 4, 8)},
+}  # of safetensors
 
 
 def read_array(path: Path) -> NDArray[Any]:
@@ -31,6 +39,29 @@ def read_array(path: Path) -> NDArray[Any]:
         reason = " ".join(str(error).split())[:200]
         raise DataError(f"{path} is not a valid .npy file ({reason}): delete it and run dvc repro") from None
     return array
+
+
+def map_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Open the arrays of a safetensors file, memory-mapped.
+
+    Raises InputMissingError if the file is missing and DataError if it is damaged.
+    """
+    from safetensors import safe_open
+
+    with safetensors_errors(path), safe_open(path, "np") as file:  # refuses a header that does not fit the file
+        names = [*file.keys()]
+    content = np.memmap(path, np.uint8, "r")
+    begin = 8 + int.from_bytes(content[:8].tobytes(), "little")
+    header = json.loads(content[8:begin].tobytes())
+    if other := {header[name]["dtype"] for name in names} - TYPES.keys():
+        raise DataError(f"{path} has arrays of type {', '.join(sorted(other))}: delete it and run dvc repro")
+    return {name: _array(content[begin:], **header[name]) for name in names}
+
+
+def _array(data: NDArray[np.uint8], dtype: str, shape: list[int], data_offsets: tuple[int, int]) -> NDArray[Any]:
+    """Return one array of the `data` of a safetensors file."""
+    first, last = data_offsets
+    return data[first:last].view(TYPES[dtype]).reshape(shape)
 
 
 class NpyWriter:

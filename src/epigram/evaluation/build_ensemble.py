@@ -10,8 +10,6 @@ import numpy as np
 from epigram.evaluation.ensemble import parts_of
 from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord, Member
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.label_probabilities import join
-from epigram.evaluation.member_outputs import MemberOutputs, labels_words
 from epigram.evaluation.results import Evaluation
 from epigram.evaluation.scored_system import check_same_rows, truth_of
 from epigram.evaluation.seed_ensemble import SeedEnsemble
@@ -35,14 +33,13 @@ def build(
     For each seed, the members are the models of this seed. Their weights are chosen on the dev rows whose text is not
     in train: on the others, a model that has memorized train is right. The dev scores are cross-fitted, with the groups
     of dev in one part each; if dev has folds, these are the parts. Systems that do not learn, such as the random
-    baseline, are no candidates, and where the labels of words rank the systems, neither are systems that label no
-    words. Raises DataError if the systems' rows differ.
+    baseline, are no candidates. An ensemble combines the labels of texts: where words alone have labels, there is none.
+    Raises DataError if the systems' rows differ.
     """
-    words_only = any(each.metrics.score == "token_f1" for each in systems)
-    candidates = _candidates(systems, words_only=words_only)
-    if reason := _reason(candidates, splits, settings, words_only=words_only):
+    candidates = sorted((each for each in systems if _price(each)[1]), key=_price)
+    if reason := _reason(candidates, splits, settings):
         return Combined(EnsembleRecord(reason=reason))
-    check_same_rows([(each.metrics.system, truth_of(each.predictions)) for each in candidates])
+    check_same_rows([(each.metrics.system, truth_of(each)) for each in candidates])
     dev, test = splits
     first = candidates[0].metrics
     usable = ~dev.in_train if not dev.in_train.all() else np.ones(len(dev.rows), np.bool_)
@@ -50,15 +47,14 @@ def build(
     seeds = [SeedEnsemble(candidates, number, usable, part, settings) for number in range(len(first.seeds))]
     if all(np.count_nonzero(seed.blend.weights) == 1 for seed in seeds):
         return Combined(EnsembleRecord(reason="one system alone has the lowest log loss on the development set"))
-    plain, words = first.labels.index(first.plain) if first.plain else 0, _label_words(candidates, seeds)
     evaluation = evaluate_system(
         ENSEMBLE,
-        Target(task=first.task, labels=first.labels, tokens_only=words_only, plain=plain),
+        Target(task=first.task, labels=first.labels, plain=first.labels.index(first.plain) if first.plain else 0),
         seeds=[seed.seed for seed in first.seeds],
         dev=dev,
         test=test,
-        dev_output=_output([seed.dev for seed in seeds], words=words),
-        test_output=_output([seed.test for seed in seeds], words=words),
+        dev_output=SystemOutput(probabilities=np.stack([seed.dev for seed in seeds])),
+        test_output=SystemOutput(probabilities=np.stack([seed.test for seed in seeds])),
         costs=[seed.cost for seed in seeds],
         settings=evaluate,
         temperatures=[seed.blend.temperature for seed in seeds],
@@ -66,19 +62,14 @@ def build(
     return Combined(_record(candidates, seeds), evaluation)
 
 
-def _candidates(systems: Sequence[Evaluation], *, words_only: bool) -> list[Evaluation]:
-    """Return the systems that learn what ranks them, the cheapest first."""
-    return sorted((each for each in systems if _price(each)[1] and (labels_words(each) or not words_only)), key=_price)
-
-
-def _reason(
-    candidates: Sequence[Evaluation], splits: Sequence[Split], settings: EnsembleSettings, *, words_only: bool
-) -> str:
+def _reason(candidates: Sequence[Evaluation], splits: Sequence[Split], settings: EnsembleSettings) -> str:
     """Return why there is no ensemble; empty if there is one."""
     if not settings.enabled:
         return "ensemble.enabled is false"
     if len(candidates) < 2:
-        return f"an ensemble needs two systems that learn{' to label words' if words_only else ''}"
+        return "an ensemble needs two systems that learn"
+    if candidates[0].metrics.score == "token_f1":
+        return "an ensemble combines the labels of texts, and in these data only words have labels"
     return "" if len(splits[0].rows) > 1 else "an ensemble needs two development rows"
 
 
@@ -88,18 +79,6 @@ def _price(evaluation: Evaluation) -> tuple[float, int, str]:
     return cost.flops, cost.parameters, metrics.system
 
 
-def _label_words(candidates: Sequence[Evaluation], seeds: Sequence[SeedEnsemble]) -> bool:
-    """Return whether a candidate that labels words has weight in the ensemble of a seed."""
-    labelling = [labels_words(each) for each in candidates]
-    return any(seed.blend.weights[labelling].any() for seed in seeds)
-
-
-def _output(seeds: Sequence[MemberOutputs], *, words: bool) -> SystemOutput:
-    """Return what the ensembles of the seeds predict for texts and, if `words`, for words."""
-    labelled = [each.words.values[:, 0] for each in seeds if words and each.words is not None]
-    return SystemOutput.of(join([each.texts for each in seeds], axis=0), labelled)
-
-
 def _record(candidates: Sequence[Evaluation], seeds: Sequence[SeedEnsemble]) -> EnsembleRecord:
     members = [
         Member(
@@ -107,7 +86,6 @@ def _record(candidates: Sequence[Evaluation], seeds: Sequence[SeedEnsemble]) -> 
             weights=[float(seed.blend.weights[n]) for seed in seeds],
             worth=float(np.mean([seed.worth(n) for seed in seeds])),
             flops=each.metrics.seeds[0].cost.flops,
-            word_temperatures=[seed.word_temperatures[n] for seed in seeds] if labels_words(each) else [],
         )
         for n, each in enumerate(candidates)
         if any(seed.blend.weights[n] for seed in seeds)
@@ -115,5 +93,4 @@ def _record(candidates: Sequence[Evaluation], seeds: Sequence[SeedEnsemble]) -> 
     return EnsembleRecord(
         members=sorted(members, key=lambda member: -member.weight),
         temperatures=[seed.blend.temperature for seed in seeds],
-        word_temperatures=[seed.blend.word_temperature for seed in seeds] if _label_words(candidates, seeds) else [],
     )

@@ -23,14 +23,14 @@ def coverage_curve(dev: SplitPredictions, test: SplitPredictions) -> list[Covera
     """
     if not (isinstance(dev, SingleLabelPredictions) and isinstance(test, SingleLabelPredictions)):
         return []
-    ranked = np.sort(dev.probabilities.confidence, axis=1)
+    ranked = np.sort(dev.confidence, axis=1)
     return [_point(ranked, test, share) for share in DEV_COVERAGE]
 
 
 def _point(ranked: Floats, test: SingleLabelPredictions, share: float) -> Coverage:
     """Return the point of the curve that keeps a share of the dev texts, with confidences `ranked` (K, N_dev)."""
     lowest = _minimum_confidence(ranked, share)
-    kept = test.probabilities.confidence >= lowest[:, None]  # (K, N)
+    kept = test.confidence >= lowest[:, None]  # (K, N)
     return Coverage(
         dev_coverage=share,
         confidence=float(lowest.mean()),

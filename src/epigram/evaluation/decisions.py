@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from epigram.evaluation.arrays import Floats, Ints
-from epigram.evaluation.label_probabilities import LabelProbabilities, Probabilities
 from epigram.evaluation.multi_label import MultiLabelPredictions
 from epigram.evaluation.results import Decision, Task
 from epigram.evaluation.scoring import SplitPredictions
@@ -13,13 +12,13 @@ from epigram.evaluation.single_label import SingleLabelPredictions
 from epigram.evaluation.thresholds import tuned_thresholds
 
 
-def seed_thresholds(task: Task, dev_labels: Ints, dev_probabilities: Probabilities, decision: Decision) -> Floats:
+def seed_thresholds(task: Task, dev_labels: Ints, dev_probabilities: Floats, decision: Decision) -> Floats:
     """Return thresholds (K, C) tuned on the development set; (K, 0) for single-label, which needs none.
 
     If a decoder decides, they are 0.5: only the labels that it chose have a higher probability.
     """
-    if isinstance(dev_probabilities, LabelProbabilities) or task == "single":
-        return np.zeros((dev_probabilities.shape[0], 0))
+    if task == "single":
+        return np.zeros((len(dev_probabilities), 0))
     if decision == "decoder":
         return np.full((len(dev_probabilities), dev_labels.shape[1]), 0.5)
     return np.stack([tuned_thresholds(dev_labels.astype(bool), seed) for seed in dev_probabilities])
@@ -28,7 +27,7 @@ def seed_thresholds(task: Task, dev_labels: Ints, dev_probabilities: Probabiliti
 def predict_labels(
     task: Task,
     labels: Ints,
-    probabilities: Probabilities,
+    probabilities: Floats,
     thresholds: Floats,
     decision: Decision = "threshold",
     folds: Ints | None = None,
@@ -38,8 +37,8 @@ def predict_labels(
     `labels` are (N,), or (N, C) of 0 and 1. If the rows have `folds` (N,), each row has the thresholds that are tuned
     on the rows of the other folds.
     """
-    if isinstance(probabilities, LabelProbabilities) or task == "single":
-        return SingleLabelPredictions(LabelProbabilities.of(probabilities), labels)
+    if task == "single":
+        return SingleLabelPredictions(probabilities, labels)
     of_rows = np.broadcast_to(thresholds[:, None], probabilities.shape).copy()
     for fold in [] if folds is None else np.unique(folds):
         others = folds != fold

@@ -1,88 +1,74 @@
 """Greedy selection of an ensemble (Caruana et al., Ensemble Selection from Libraries of Models, 2004).
 
 The ensemble's probabilities are the weighted mean of its members' calibrated probabilities, with a temperature of its
-own; those of words have the same weights and another temperature. The weights are chosen with replacement by the log
-loss on development rows, per text, or per word if words alone have labels. The same rows would score them too well:
-their development predictions are therefore cross-fitted, that is, each part of the rows is predicted with weights and
-temperatures from the other parts. M members.
+own. The weights are chosen with replacement by the log loss on development rows. The same rows would score them too
+well: their development predictions are therefore cross-fitted, that is, each part of the rows is predicted with weights
+and temperature from the other parts. M members; their probabilities (N, C) may be memory-mapped, and only the members
+with a weight are read.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, Ints
-from epigram.evaluation.averaged_words import SMALLEST, at_temperature, fit_word_temperature, weighted_mean
-from epigram.evaluation.label_probabilities import LabelProbabilities, Probabilities
-from epigram.evaluation.likelihoods import Likelihoods, likelihoods_of
-from epigram.evaluation.member_outputs import Gold, MemberOutputs, join_rows
-from epigram.evaluation.temperature import decisive_rows, fit_temperature, from_logits
+from epigram.evaluation.temperature import decisive_rows, fit_temperature, from_logits, to_logits
+
+SMALLEST = 1e-7  # probability of which a logarithm is computed
 
 
 @dataclass(frozen=True)
 class Blend:
-    """Weights of the members (M,), which sum to 1, and the temperatures of their means for texts and for words."""
+    """Weights of the members (M,), which sum to 1, and the temperature of their mean."""
 
     weights: Floats
     temperature: float
-    word_temperature: float = 1.0
 
-    def apply(self, probabilities: Floats, *, multi: bool) -> Floats:
-        """Return the ensemble's probabilities (N, C) from those of its members (M, N, C)."""
-        return from_logits(_log_mean(probabilities, self.weights, multi=multi) / self.temperature, multi=multi)
-
-    def apply_to_words(self, probabilities: Floats) -> Floats:
-        """Return the ensemble's probabilities (T, S) of words from those of its members (T, M, S)."""
-        return at_temperature(weighted_mean(probabilities, self.weights), self.word_temperature)
-
-    def combine(self, members: MemberOutputs) -> MemberOutputs:
-        """Return the outputs of the ensemble, as the only member, from those of its members."""
-        texts: Probabilities
-        if isinstance(members.texts, LabelProbabilities):
-            texts = members.texts.combined(lambda known: self.apply(known, multi=False))
-        else:
-            texts = self.apply(members.texts, multi=True)[None]
-        if members.words is None:
-            return MemberOutputs(texts)
-        return MemberOutputs(texts, members.words.with_values(self.apply_to_words(members.words.values)[:, None]))
+    def apply(self, members: Sequence[Floats], *, multi: bool, rows: slice | Ints | Bools = slice(None)) -> Floats:
+        """Return the ensemble's probabilities (n, C) for some `rows` from the probabilities (N, C) of its members."""
+        return from_logits(_mean_logits(members, self.weights, rows, multi=multi) / self.temperature, multi=multi)
 
 
-def fit_blend(members: MemberOutputs, gold: Gold, rounds: int) -> Blend:
-    """Return the blend of the members' outputs for rows with these gold labels; without any, the weights are equal."""
-    likelihoods, count = likelihoods_of(members, gold), members.texts.shape[0]
-    if likelihoods is None:
-        return Blend(np.full(count, 1 / count), 1.0)
-    weights = select(likelihoods, rounds)
-    blend = Blend(weights, _text_temperature(members.texts, gold.texts, weights))
-    if members.words is None or gold.words is None:
-        return blend
-    mean = weighted_mean(members.words.values, weights)
-    return replace(blend, word_temperature=fit_word_temperature(mean, gold.words.values))
+def fit_blend(members: Sequence[Floats], labels: Ints, rows: Ints | Bools, rounds: int) -> Blend:
+    """Return the blend of the members for `rows`, by their gold labels; without any rows, the weights are equal.
+
+    `labels` of all rows are (N,), or (N, C) if a text may have several.
+    """
+    places = np.arange(len(labels))[rows]
+    if not len(places):
+        return Blend(np.full(len(members), 1 / len(members)), 1.0)
+    weights = select(np.stack([likelihoods(each[None], labels)[0] for each in members])[:, rows], rounds)
+    classes, multi = members[0].shape[1], labels.ndim == 2
+    some = places[decisive_rows(len(places), classes)]
+    gold = labels[some] > 0 if multi else labels[some, None] == np.arange(classes)
+    return Blend(weights, fit_temperature(_mean_logits(members, weights, some, multi=multi), gold, multi=multi))
 
 
-def _text_temperature(members: Probabilities, labels: Ints, weights: Floats) -> float:
-    """Return the temperature of the weighted mean of probabilities (M, N, C) for the gold labels, (N,) or (N, C)."""
-    some = decisive_rows(len(labels))
-    if isinstance(members, LabelProbabilities):
-        known, multi = members.rows(some).dense(), False
-        gold = labels[some, None] == np.arange(members.classes)
-    else:
-        known, multi, gold = members[:, some], True, labels[some] > 0
-    return fit_temperature(_log_mean(known, weights, multi=multi), gold, multi=multi)
+def likelihoods(probabilities: Floats, labels: Ints) -> Floats:
+    """Return the likelihoods of the gold labels by probabilities (K, N, C).
+
+    They are (K, N) for labels (N,), and (K, N, C) if a text may have several, (N, C).
+    """
+    if labels.ndim == 2:
+        return np.where(labels > 0, probabilities, 1 - probabilities)
+    return np.asarray(probabilities[:, np.arange(len(labels)), labels])
 
 
-def select(likelihoods: Likelihoods, rounds: int) -> Floats:
-    """Return the weights (M,) of members by the log loss.
+def select(likelihoods: Floats, rounds: int) -> Floats:
+    """Return the weights (M,) of members by the log loss of the likelihoods (M, …) of independent events.
 
     In each round the member is added, with replacement, whose addition gives the mean likelihoods with the lowest log
     loss; of equal ones, the first. The weights are the shares of the additions up to the round with the lowest loss.
     """
-    counts = np.zeros(len(likelihoods.values))
+    known = likelihoods.reshape(len(likelihoods), -1)
+    counts = np.zeros(len(known))
     best, kept = np.inf, counts
-    for _ in range(rounds):
-        losses = likelihoods.losses(counts)
+    for number in range(rounds):
+        mean = (counts @ known + known) / (number + 1)
+        losses = -np.log(np.maximum(mean, SMALLEST)).mean(1)
         member = int(losses.argmin())
         counts[member] += 1
         if losses[member] < best - 1e-12:
@@ -90,19 +76,17 @@ def select(likelihoods: Likelihoods, rounds: int) -> Floats:
     return np.asarray(kept / kept.sum())
 
 
-def cross_fit(members: MemberOutputs, gold: Gold, part: Ints, usable: Bools, rounds: int) -> MemberOutputs:
-    """Return the outputs, as those of one member, for each row by the blend of the usable rows (N,) of the other parts.
+def cross_fit(members: Sequence[Floats], labels: Ints, part: Ints, usable: Bools, rounds: int) -> Floats:
+    """Return probabilities (N, C): each row has those of the blend of the usable rows (N,) of the other parts.
 
     `part` is (N,). A part whose others have no usable row gets equal weights.
     """
-    fitted, places = [], []
+    out = np.empty(members[0].shape, np.float32)
     for number in np.unique(part):
         held_out = part == number
-        rows = ~held_out & usable
-        blend = fit_blend(members.rows(rows), gold.rows(rows), rounds)
-        fitted.append(blend.combine(members.rows(held_out)))
-        places.append(np.flatnonzero(held_out))
-    return join_rows(fitted).rows(np.argsort(np.concatenate(places)))
+        blend = fit_blend(members, labels, ~held_out & usable, rounds)
+        out[held_out] = blend.apply(members, multi=labels.ndim == 2, rows=held_out)
+    return out
 
 
 def parts_of(labels: Ints, parts: int, groups: Ints | None = None) -> Ints:
@@ -119,7 +103,10 @@ def parts_of(labels: Ints, parts: int, groups: Ints | None = None) -> Ints:
     return np.asarray(part[group])
 
 
-def _log_mean(probabilities: Floats, weights: Floats, *, multi: bool) -> Floats:
-    """Return the logits (N, C) of the weighted mean of probabilities (M, N, C)."""
-    mean = np.clip(np.tensordot(weights, probabilities.astype(float), 1), SMALLEST, 1 - SMALLEST)
-    return np.asarray(np.log(mean) - np.log1p(-mean) if multi else np.log(mean))
+def _mean_logits(members: Sequence[Floats], weights: Floats, rows: slice | Ints | Bools, *, multi: bool) -> Floats:
+    """Return the logits (n, C) of the weighted mean of the members' probabilities (N, C) for some rows."""
+    mean = np.zeros(members[0][rows].shape)
+    for weight, each in zip(weights, members, strict=True):
+        if weight:
+            mean += np.multiply(each[rows], weight, dtype=np.float64)
+    return to_logits(mean, multi=multi, smallest=SMALLEST)

@@ -17,15 +17,13 @@ class Member:
     """A member; `weights` has one entry per seed.
 
     `worth` is the cross-fitted development score of the ensemble less that of an ensemble selected without the member,
-    averaged over the seeds: a share of 1. `flops` are those of one text. `word_temperatures`, one per seed, are
-    those of the word probabilities; empty if the member labels no words.
+    averaged over the seeds: a share of 1. `flops` are those of one text.
     """
 
     system: str
     weights: list[float]
     worth: float
     flops: float
-    word_temperatures: list[float] = field(default_factory=list)
 
     @property
     def weight(self) -> float:
@@ -35,15 +33,11 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class EnsembleRecord:
-    """Members of the ensemble, or the reason why there is none.
-
-    `temperatures` of texts have one entry per seed, and so have `word_temperatures` if the ensemble labels words.
-    """
+    """Members of the ensemble, or the reason why there is none; `temperatures` has one entry per seed."""
 
     reason: str = ""
     members: list[Member] = field(default_factory=list)
     temperatures: list[float] = field(default_factory=list)
-    word_temperatures: list[float] = field(default_factory=list)
 
     @classmethod
     def read(cls, folder: Path) -> EnsembleRecord:

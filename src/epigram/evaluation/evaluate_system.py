@@ -14,7 +14,6 @@ from epigram.evaluation.calibration_results import Calibration
 from epigram.evaluation.coverage import coverage_curve
 from epigram.evaluation.decisions import seed_thresholds
 from epigram.evaluation.intervals import macro_f1_interval, score_interval
-from epigram.evaluation.label_probabilities import LabelProbabilities, Probabilities, of_seed
 from epigram.evaluation.metrics import class_scores, mean, per_class
 from epigram.evaluation.mistakes import most_confident_errors
 from epigram.evaluation.results import (
@@ -24,14 +23,13 @@ from epigram.evaluation.results import (
     Decision,
     Evaluation,
     Metrics,
-    Predictions,
     SeedMetrics,
 )
 from epigram.evaluation.scoring import SCORE, SplitPredictions
 from epigram.evaluation.settings import EvaluateSettings
 from epigram.evaluation.slices import slices
+from epigram.evaluation.split_record import SplitRecord, WordRecord
 from epigram.evaluation.splits import ScoredSplit, Split, SystemOutput, Target, score_split
-from epigram.evaluation.stored_probabilities import SplitName, fields_of
 from epigram.evaluation.token_metrics import sentence_f1, token_metrics
 
 
@@ -67,42 +65,37 @@ def evaluate_system(
     on_test = score_split(target, test, test_output, thresholds, decision)
     calibration = _calibrations(on_test, temperatures or [1.0] * len(seeds), settings.bins)
     per_seed = _per_seed(seeds, costs, alone or [[] for _ in seeds], thresholds, on_dev, on_test, calibration)
-    fields = {
-        **_prediction_fields("dev", on_dev, dev_output),
-        **_prediction_fields("test", on_test, test_output),
-    }
     return Evaluation(
         metrics=_metrics(name, target, on_dev, on_test, per_seed, settings, decision),
-        predictions=Predictions(**fields, test_in_train=test.in_train),
+        dev=_record(dev, dev_output),
+        test=_record(test, test_output),
     )
 
 
-def _check_probabilities(
-    name: str, seeds: Sequence[int], probabilities: Probabilities, shape: tuple[int, int, int]
-) -> None:
+def _check_probabilities(name: str, seeds: Sequence[int], probabilities: Floats, shape: tuple[int, int, int]) -> None:
     if probabilities.shape != shape:
         raise ValueError(f"{name}: probabilities are {probabilities.shape}, not {shape}")
-    for number, seed in enumerate(seeds):
-        known = of_seed(probabilities, number)
-        numbers = (known.values, known.rest) if isinstance(known, LabelProbabilities) else (known,)
-        if not all(np.isfinite(each).all() for each in numbers):
+    for seed, known in zip(seeds, probabilities, strict=True):
+        if not np.isfinite(known).all():
             raise ParameterError(
                 f"systems.{name}: seed {seed} predicts NaN or infinite values because its training diverged; "
                 f"lower its learning rate"
             )
 
 
-def _prediction_fields(split: SplitName, scored: ScoredSplit, output: SystemOutput) -> dict[str, Any]:
-    """Return the fields of `Predictions` for one split."""
-    truth = scored.truth
-    known: dict[str, Any] = {"labels": truth.labels, "rows": truth.rows, "folds": truth.folds}
+def _record(truth: Split, output: SystemOutput) -> SplitRecord:
+    """Return what is kept of one split, in single precision."""
+    words = None
     if truth.words is not None:
         gold = truth.words.labels
-        words = {"labels": gold.values, "offsets": gold.offsets, "predictions": output.words}
-        words |= {"probabilities": output.word_probabilities}
-        known |= {f"word_{name}": array for name, array in words.items()}
-    named = {f"{split}_{name}": array for name, array in known.items()}
-    return named | fields_of(split, scored.texts.probabilities)
+        words = WordRecord(labels=gold.values, offsets=gold.offsets, predictions=output.words)
+    return SplitRecord(
+        probabilities=np.ascontiguousarray(output.probabilities, np.float32),
+        labels=truth.labels,
+        rows=truth.rows,
+        words=words,
+        folds=truth.folds,
+    )
 
 
 def _per_seed(

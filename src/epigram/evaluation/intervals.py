@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from epigram.evaluation.arrays import Floats, Ints, ratio
 from epigram.evaluation.distinct import distinct_rows
-from epigram.evaluation.label_probabilities import TOP
 from epigram.evaluation.metrics import macro_f1, per_class
 from epigram.evaluation.results import Interval
 from epigram.evaluation.scoring import RowScores, SplitPredictions
 
 CHUNK = 4_000_000  # counts in memory at once: 32 MB
+MANY_LABELS = 20  # with more, most pairs of gold and predicted label are rare
 RARE = 4  # rows of which a distinct row has fewer are drawn one by one
 
 
@@ -103,7 +103,7 @@ def macro_f1_interval(predictions: SplitPredictions, *, resamples: int, confiden
         return np.asarray(macro_f1(per_class(rest[:, 1], rest[:, 0], support), multi=multi).mean(1))
 
     value = statistic(np.asarray(counts.astype(float) @ values)[None])
-    rare = not multi and classes > TOP  # pairs of gold and predicted label
+    rare = not multi and classes > MANY_LABELS
     draws = _bootstrap_distinct(values, counts, statistic, resamples, mostly_rare=rare)
     return percentile(float(value[0]), draws, confidence)
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from epigram.evaluation import metrics
 from epigram.evaluation.arrays import Bools, Floats, Ints
-from epigram.evaluation.label_probabilities import EPSILON
 from epigram.evaluation.metrics import LabelCounts
 from epigram.evaluation.results import Scores, Task
 from epigram.evaluation.scoring import RowScores, SplitPredictions
+from epigram.evaluation.temperature import at_temperature
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,7 @@ class MultiLabelPredictions(SplitPredictions):
 
     def at_temperature(self, temperature: float) -> MultiLabelPredictions:
         """Return the probabilities after dividing their logits by the temperature; the labels stay the same."""
-        p = np.clip(self.probabilities.astype(float), EPSILON, 1.0 - EPSILON)
-        with np.errstate(over="ignore"):  # exp overflows to inf: the probability 1 / inf is 0
-            scaled = np.asarray(1.0 / (1.0 + np.exp((np.log1p(-p) - np.log(p)) / temperature)))
+        scaled = at_temperature(self.probabilities, temperature, multi=True)
         return MultiLabelPredictions(scaled, self.predicted, self.gold)
 
     def row_scores(self) -> RowScores:

@@ -1,24 +1,28 @@
 """Results of one evaluated system and their files.
 
-`metrics.json` holds the numbers (`Metrics`), `predictions.safetensors` the probabilities that they are computed from.
+`metrics.json` holds the numbers (`Metrics`), `predictions.safetensors` the arrays of `SplitRecord` that they are
+computed from, with the prefixes `dev_` and `test_`; these are memory-mapped.
 Scores are between 0 and 1.
 """
 
 from __future__ import annotations
 
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from epigram.core.errors import DataError, InputMissingError
-from epigram.core.files import atomic_folder, read_arrays, write_arrays, write_json
+from epigram.core.files import atomic_folder, write_arrays, write_json
+from epigram.core.npy_files import map_arrays
 from epigram.core.records import read_record
-from epigram.evaluation.arrays import Bools, Floats, Ints
 from epigram.evaluation.calibration_results import Bin, Calibration, Coverage
+from epigram.evaluation.split_record import ARRAYS, SplitRecord
 
 Task = Literal["single", "multi"]
 ScoreName = Literal["accuracy", "micro_f1", "token_f1"]
 Decision = Literal["threshold", "decoder"]
+SplitName = Literal["dev", "test"]
+SPLITS: tuple[SplitName, SplitName] = ("dev", "test")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,8 +185,7 @@ class Metrics:
 
     `tokens` is None if the system labels no words. `sentence_f1` exists if the corpus labels words and each text has
     one label: it is the micro-F1 of the text labels other than `plain`, the label of texts without a marked word.
-    `confusion` has a row for each gold label and a column for each predicted one; of more than 20 labels it has cells
-    [gold, predicted, rows] instead (see `evaluation.confusion`), and for multi-label it is empty.
+    `confusion` has cells [gold label, predicted label, rows], see `evaluation.confusion`; for multi-label it is empty.
     """
 
     system: str
@@ -197,7 +200,7 @@ class Metrics:
     test_score: Interval
     test_macro_f1: Interval
     classes: list[ClassScores]
-    confusion: list[list[int]]  # summed over the seeds; see below
+    confusion: list[list[int]]  # (M, 3), summed over the seeds
     calibration: Calibration
     reliability: list[Bin]
     slices: list[Slice]
@@ -210,47 +213,16 @@ class Metrics:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Predictions:
-    """Probabilities of every seed and the gold labels; labels are (N,) class numbers or (N, C) indicators.
-
-    If a text has one of more than 20 labels, `*_probabilities` are those of its 20 most probable labels,
-    `*_top_labels`, and those of the other labels sum to `*_rest`.
-
-    If the corpus has token labels, `*_word_labels` are the label numbers of all words (0 is the default label), and row
-    n has the words from `*_word_offsets[n]` to `*_word_offsets[n + 1]`. `*_word_predictions` and `*_word_probabilities`
-    are None if the system labels no words; a word that the model did not read has the probabilities 0.
-    """
-
-    dev_probabilities: Floats  # (K, N_dev, C) or (K, N_dev, 20)
-    test_probabilities: Floats  # (K, N_test, C) or (K, N_test, 20)
-    dev_labels: Ints
-    test_labels: Ints
-    dev_rows: Ints  # (N_dev,)
-    test_rows: Ints  # (N_test,)
-    test_in_train: Bools  # (N_test,)
-    dev_word_labels: Ints | None = None  # (T_dev,)
-    dev_word_offsets: Ints | None = None  # (N_dev + 1,)
-    dev_word_predictions: Ints | None = None  # (K, T_dev)
-    dev_word_probabilities: Floats | None = None  # (K, T_dev, S), in half precision
-    test_word_labels: Ints | None = None
-    test_word_offsets: Ints | None = None
-    test_word_predictions: Ints | None = None
-    test_word_probabilities: Floats | None = None
-    dev_top_labels: Ints | None = None  # (K, N_dev, 20)
-    dev_rest: Floats | None = None  # (K, N_dev)
-    test_top_labels: Ints | None = None
-    test_rest: Floats | None = None
-    # fold of each row of train, (N,), if a cross-validation replaces dev, or dev and test
-    dev_folds: Ints | None = None
-    test_folds: Ints | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Metrics and predictions of one system."""
+    """Metrics of one system, and the predictions for each split that they are computed from."""
 
     metrics: Metrics
-    predictions: Predictions
+    dev: SplitRecord
+    test: SplitRecord
+
+    def split(self, name: SplitName) -> SplitRecord:
+        """Return the record of a split."""
+        return self.dev if name == "dev" else self.test
 
 
 def write_evaluation(folder: Path, evaluation: Evaluation) -> None:
@@ -262,7 +234,8 @@ def write_evaluation(folder: Path, evaluation: Evaluation) -> None:
 def write_files(folder: Path, evaluation: Evaluation) -> None:
     """Write `metrics.json` and `predictions.safetensors` into an existing folder."""
     write_json(folder / "metrics.json", asdict(evaluation.metrics))
-    write_arrays(folder / "predictions.safetensors", _present(evaluation.predictions))
+    arrays = {f"{name}_{kind}": array for name in SPLITS for kind, array in evaluation.split(name).arrays().items()}
+    write_arrays(folder / "predictions.safetensors", arrays)
 
 
 def read_metrics(folder: Path) -> Metrics:
@@ -274,17 +247,17 @@ def read_evaluation(folder: Path) -> Evaluation:
     """Read an evaluation that `write` wrote. Raises InputMissingError or DataError, which name the file."""
     metrics = read_metrics(folder)
     path = folder / "predictions.safetensors"
-    arrays = read_arrays(path)
-    missing = {each.name for each in fields(Predictions) if each.default is MISSING} - arrays.keys()
+    arrays = map_arrays(path)
+    missing = {f"{name}_{kind}" for name in SPLITS for kind in ("probabilities", "labels", "rows")} - arrays.keys()
     if missing:
         raise DataError(f"{path} lacks {', '.join(sorted(missing))}; delete {folder} and run dvc repro")
-    if unknown := arrays.keys() - {each.name for each in fields(Predictions)}:
+    if unknown := arrays.keys() - {f"{name}_{kind}" for name in SPLITS for kind in ARRAYS}:
         raise DataError(f"{path} has unknown arrays {', '.join(sorted(unknown))}; delete {folder} and run dvc repro")
-    return Evaluation(metrics=metrics, predictions=Predictions(**arrays))
-
-
-def _present(predictions: Predictions) -> dict[str, Any]:
-    return {name: array for name, array in vars(predictions).items() if array is not None}
+    splits = {
+        name: SplitRecord.of({kind: arrays[f"{name}_{kind}"] for kind in ARRAYS if f"{name}_{kind}" in arrays})
+        for name in SPLITS
+    }
+    return Evaluation(metrics=metrics, **splits)
 
 
 def read_text(path: Path) -> str:

@@ -11,15 +11,14 @@ import numpy as np
 from epigram.core.errors import DataError
 from epigram.core.ragged import Ragged
 from epigram.evaluation.arrays import Ints
-from epigram.evaluation.averaged_words import SMALLEST
 from epigram.evaluation.decisions import predict_labels
-from epigram.evaluation.likelihoods import of_texts
-from epigram.evaluation.results import Evaluation, Metrics, Predictions
+from epigram.evaluation.ensemble import SMALLEST, likelihoods
+from epigram.evaluation.results import SPLITS, Evaluation, Metrics
 from epigram.evaluation.scoring import RowScores
-from epigram.evaluation.stored_probabilities import SplitName, probabilities_of
+from epigram.evaluation.split_record import SplitRecord
 from epigram.evaluation.tokens import LabelledWords
 
-TRUTH = ("dev_rows", "test_rows", "dev_labels", "test_labels", "dev_word_labels", "test_word_labels", "dev_folds")
+TRUTH = ("rows", "labels", "word_labels", "folds")
 STEP = 10_000  # rows that are hashed at once
 
 
@@ -41,13 +40,14 @@ class ScoredSystem:
 
 def scored_system(evaluation: Evaluation) -> ScoredSystem:
     """Return the scored system of an evaluation."""
-    dev, test = (_row_scores(evaluation, "dev"), _row_scores(evaluation, "test"))
-    return ScoredSystem(evaluation.metrics, dev, test, truth_of(evaluation.predictions), _dev_loss(evaluation))
+    dev, test = (_row_scores(evaluation.metrics, evaluation.split(name)) for name in SPLITS)
+    return ScoredSystem(evaluation.metrics, dev, test, truth_of(evaluation), _dev_loss(evaluation))
 
 
-def truth_of(predictions: Predictions) -> dict[str, str]:
+def truth_of(evaluation: Evaluation) -> dict[str, str]:
     """Return a digest of each array of the rows and their gold labels; equal values have equal digests."""
-    return {name: _digest(getattr(predictions, name)) for name in TRUTH}
+    arrays = {split: evaluation.split(split).arrays() for split in SPLITS}
+    return {f"{split}_{name}": _digest(arrays[split].get(name)) for name in TRUTH for split in SPLITS}
 
 
 def _digest(values: Ints | None) -> str:
@@ -63,8 +63,8 @@ def check_same_rows(systems: Sequence[tuple[str, Mapping[str, str]]]) -> None:
     """Raise DataError if the systems, each a name and its `truth_of`, were evaluated on different rows."""
     first, truth = systems[0]
     for other, found in systems[1:]:
-        for key in TRUTH:
-            if truth[key] != found[key]:
+        for key, digest in truth.items():
+            if digest != found[key]:
                 raise DataError(
                     f"{first} and {other} were evaluated on different {key}: "
                     "run dvc repro to evaluate both on the same data"
@@ -72,20 +72,19 @@ def check_same_rows(systems: Sequence[tuple[str, Mapping[str, str]]]) -> None:
 
 
 def _dev_loss(evaluation: Evaluation) -> float | None:
-    labels = evaluation.predictions.dev_labels
+    labels = evaluation.dev.labels
     if evaluation.metrics.score == "token_f1" or evaluation.metrics.decision == "decoder" or not len(labels):
         return None
-    likelihoods = of_texts(probabilities_of(evaluation, "dev"), labels).values  # of each label, if there are several
-    losses = -np.log(np.maximum(likelihoods, SMALLEST)).mean(0)  # over the seeds
+    found = likelihoods(evaluation.dev.probabilities, labels)  # of each label, if there are several
+    losses = -np.log(np.maximum(found, SMALLEST)).mean(0)  # over the seeds
     return float(losses.reshape(len(labels), -1).mean(1).mean())
 
 
-def _row_scores(evaluation: Evaluation, split: SplitName) -> RowScores:
-    """Return what each row adds to the score that ranks the systems."""
-    predictions, metrics = evaluation.predictions, evaluation.metrics
-    fields = ("labels", "word_labels", "word_predictions", "word_offsets", "folds")
-    labels, gold, predicted, offsets, folds = (getattr(predictions, f"{split}_{name}") for name in fields)
-    if metrics.score == "token_f1":
-        return LabelledWords.of(Ragged(gold, offsets), predicted, seeds=len(metrics.seeds)).words.row_scores()
-    known, thresholds = probabilities_of(evaluation, split), np.array([seed.thresholds for seed in metrics.seeds])
-    return predict_labels(metrics.task, labels, known, thresholds, metrics.decision, folds).row_scores()
+def _row_scores(metrics: Metrics, split: SplitRecord) -> RowScores:
+    """Return what each row of a split adds to the score that ranks the systems."""
+    if metrics.score == "token_f1" and split.words is not None:
+        gold = Ragged(split.words.labels, split.words.offsets)
+        return LabelledWords.of(gold, split.words.predictions, seeds=len(metrics.seeds)).words.row_scores()
+    thresholds = np.array([seed.thresholds for seed in metrics.seeds])
+    known = split.probabilities, thresholds, metrics.decision, split.folds
+    return predict_labels(metrics.task, split.labels, *known).row_scores()

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
-from epigram.evaluation.label_probabilities import Probabilities
 from epigram.evaluation.metrics import LabelCounts
 from epigram.evaluation.results import ScoreName, Scores, Task
 
@@ -42,7 +41,7 @@ class SplitPredictions(ABC):
     task: ClassVar[Task]
     gold: NDArray[Any]  # (N,) class numbers or (N, C)
     predicted: NDArray[Any]  # (K, N) class numbers or (K, N, C)
-    probabilities: Probabilities  # (K, N, C)
+    probabilities: Floats  # (K, N, C)
 
     @abstractmethod
     def seed(self, number: int) -> SplitPredictions:

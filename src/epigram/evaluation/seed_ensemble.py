@@ -4,35 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from epigram.evaluation.arrays import Bools, Ints
+from epigram.evaluation.arrays import Bools, Floats, Ints
 from epigram.evaluation.decisions import predict_labels, seed_thresholds
 from epigram.evaluation.ensemble import Blend, cross_fit, fit_blend
-from epigram.evaluation.member_outputs import MemberOutputs, gold_of, outputs_of
 from epigram.evaluation.results import Cost, Evaluation
 from epigram.evaluation.settings import EnsembleSettings
-from epigram.evaluation.tokens import LabelledWords
-from epigram.evaluation.word_predictions import most_likely
 
 
 class SeedEnsemble:
     """Ensemble of the candidates' models of the seed at place `number`; `usable` (N,) are the rows to select by.
 
-    `part` (N,) is the part of each row in the cross-fit.
+    `part` (N,) is the part of each row in the cross-fit. `dev` and `test` are the ensemble's probabilities (N, C).
     """
 
     def __init__(
         self, candidates: Sequence[Evaluation], number: int, usable: Bools, part: Ints, settings: EnsembleSettings
     ) -> None:
-        self.task, self.settings, self.usable, self.part = candidates[0].metrics.task, settings, usable, part
-        self.gold, members = gold_of(candidates[0]), outputs_of(candidates, "dev", number)
-        gold = self.gold.rows(usable)
-        self.word_temperatures = members.rows(usable).word_temperatures(gold)
-        self.members = members.calibrated(self.word_temperatures)
-        self.blend: Blend = fit_blend(self.members.rows(usable), gold, settings.rounds)
+        self.task, self.rounds, self.usable, self.part = candidates[0].metrics.task, settings.rounds, usable, part
+        self.labels = candidates[0].dev.labels
+        self.members = [each.dev.probabilities[number] for each in candidates]
+        self.blend: Blend = fit_blend(self.members, self.labels, usable, self.rounds)
         self.dev = self._cross_fitted(self.members)
         self.test = self.dev
-        if candidates[0].predictions.test_folds is None:
-            self.test = self.blend.combine(outputs_of(candidates, "test", number).calibrated(self.word_temperatures))
+        if candidates[0].test.folds is None:
+            test = [each.test.probabilities[number] for each in candidates]
+            self.test = self.blend.apply(test, multi=self.task == "multi").astype("float32")
         costs = [each.metrics.seeds[number].cost for each in candidates]
         self.cost = _sum([cost for cost, weight in zip(costs, self.blend.weights, strict=True) if weight])
 
@@ -40,19 +36,17 @@ class SeedEnsemble:
         """Return the dev score less that of an ensemble without the member; 0 for a member without weight."""
         if not self.blend.weights[member]:
             return 0.0
-        return self._score(self.dev) - self._score(self._cross_fitted(self.members.without(member)))
+        others = [each for n, each in enumerate(self.members) if n != member]
+        return self._score(self.dev) - self._score(self._cross_fitted(others))
 
-    def _cross_fitted(self, members: MemberOutputs) -> MemberOutputs:
-        return cross_fit(members, self.gold, self.part, self.usable, self.settings.rounds)
+    def _cross_fitted(self, members: Sequence[Floats]) -> Floats:
+        return cross_fit(members, self.labels, self.part, self.usable, self.rounds)
 
-    def _score(self, outputs: MemberOutputs) -> float:
+    def _score(self, probabilities: Floats) -> float:
         """Return the score that ranks the systems."""
-        labels, gold = self.gold.texts, self.gold.words
-        if self.gold.words_only and gold is not None and outputs.words is not None:
-            said = most_likely(outputs.words.values[:, 0])
-            return float(LabelledWords(gold, said[None]).words.row_scores().scores()[0])
-        thresholds = seed_thresholds(self.task, labels, outputs.texts, "threshold")
-        return float(predict_labels(self.task, labels, outputs.texts, thresholds).row_scores().scores()[0])
+        thresholds = seed_thresholds(self.task, self.labels, probabilities[None], "threshold")
+        scored = predict_labels(self.task, self.labels, probabilities[None], thresholds)
+        return float(scored.row_scores().scores()[0])
 
 
 def _sum(costs: Sequence[Cost]) -> Cost:

@@ -12,25 +12,35 @@ import numpy as np
 from epigram.evaluation import confusion, metrics
 from epigram.evaluation.arrays import Bools, Floats, Ints
 from epigram.evaluation.distinct import distinct_rows
-from epigram.evaluation.label_probabilities import LabelProbabilities
 from epigram.evaluation.metrics import LabelCounts
 from epigram.evaluation.results import Scores, Task
 from epigram.evaluation.scoring import RowScores, SplitPredictions
+from epigram.evaluation.temperature import at_temperature
 
 
 @dataclass(frozen=True)
 class SingleLabelPredictions(SplitPredictions):
-    """Probabilities of the labels of one split, with its gold labels (N,), class numbers."""
+    """Probabilities (K, N, C) of the labels of one split, with its gold labels (N,), class numbers."""
 
-    probabilities: LabelProbabilities
+    probabilities: Floats
     gold: Ints
 
     task: ClassVar[Task] = "single"
 
-    @property
+    @cached_property
     def predicted(self) -> Ints:  # type: ignore[override]
-        """Predicted labels (K, N)."""
-        return self.probabilities.predicted
+        """Most probable labels (K, N); of equal ones, the first."""
+        return np.asarray(self.probabilities.argmax(-1))
+
+    @cached_property
+    def confidence(self) -> Floats:
+        """Probability of the predicted labels (K, N)."""
+        return np.asarray(self.probabilities.max(-1))
+
+    @property
+    def classes(self) -> int:
+        """Number of labels."""
+        return int(self.probabilities.shape[-1])
 
     @cached_property
     def correct(self) -> Bools:
@@ -39,17 +49,15 @@ class SingleLabelPredictions(SplitPredictions):
 
     def seed(self, number: int) -> SingleLabelPredictions:
         """Return only the predictions of the seed at place `number` (K = 1)."""
-        return SingleLabelPredictions(self.probabilities.seed(number), self.gold)
+        return SingleLabelPredictions(self.probabilities[number : number + 1], self.gold)
 
     def mean(self) -> SingleLabelPredictions:
         """Combine the seeds (K = 1): mean probabilities, and the most probable label."""
-        several = len(self.predicted) > 1
-        mean = self.probabilities.combined(lambda seeds: seeds.mean(0)) if several else self.probabilities
-        return SingleLabelPredictions(mean, self.gold)
+        return SingleLabelPredictions(self.probabilities.mean(0, keepdims=True), self.gold)
 
     def at_temperature(self, temperature: float) -> SingleLabelPredictions:
         """Return the predictions with the probabilities after dividing their logits by the temperature."""
-        return SingleLabelPredictions(self.probabilities.at_temperature(temperature), self.gold)
+        return SingleLabelPredictions(at_temperature(self.probabilities, temperature, multi=False), self.gold)
 
     def row_scores(self) -> RowScores:
         """Return what each row adds to the accuracy."""
@@ -62,31 +70,31 @@ class SingleLabelPredictions(SplitPredictions):
 
     def counts(self) -> LabelCounts:
         """Return the counts of every label."""
-        seeds = [metrics.label_counts(self.gold, seed, self.probabilities.classes) for seed in self.predicted]
+        seeds = [metrics.label_counts(self.gold, seed, self.classes) for seed in self.predicted]
         hits, predicted = (np.stack([getattr(each, name) for each in seeds]) for name in ("hits", "predicted"))
         return LabelCounts(hits, predicted, seeds[0].support)
 
     def scores(self) -> list[Scores]:
         """Return the scores of every seed."""
-        classes = self.probabilities.classes
-        return [metrics.scores(metrics.label_counts(self.gold, seed, classes)) for seed in self.predicted]
+        return [metrics.scores(metrics.label_counts(self.gold, seed, self.classes)) for seed in self.predicted]
 
     def confusion(self) -> list[list[int]]:
         """Return the confusion matrix of all seeds as `Metrics` has it."""
         gold = np.broadcast_to(self.gold, self.predicted.shape).ravel()
-        return confusion.counted(gold, self.predicted.ravel(), self.probabilities.classes)
+        return confusion.cells(gold, self.predicted.ravel(), self.classes)
 
     def confidences(self) -> tuple[Floats, Bools]:
         """Return the probability of the predicted label of each row, and whether it is correct."""
-        return self.probabilities.confidence.ravel(), self.correct.ravel()
+        return self.confidence.ravel(), self.correct.ravel()
 
     def brier(self) -> float:
         """Return the mean squared error, summed over the labels."""
-        return float(self.probabilities.squared_error(self.gold).mean())
+        gold = self.gold[:, None] == np.arange(self.classes)
+        return float(((self.probabilities - gold) ** 2).sum(-1).mean())
 
     def errors(self) -> Floats:
         """Return the probability (N,) of the label that the first seed predicts; -1 if it is correct."""
-        return np.where(self.correct[0], -1.0, self.probabilities.confidence[0])
+        return np.where(self.correct[0], -1.0, self.confidence[0])
 
     def named(self, labels: Sequence[str], row: int) -> tuple[list[str], list[str]]:
         """Return the name of the gold label of a row, and of the one that the first seed predicts."""
@@ -100,7 +108,7 @@ class SingleLabelPredictions(SplitPredictions):
         """
         from scipy.sparse import csr_matrix
 
-        seeds, classes = len(self.predicted), self.probabilities.classes
+        seeds, classes = len(self.predicted), self.classes
         first, counts = distinct_rows([-self.gold, *-self.predicted])
         gold, predicted = self.gold[first, None], self.predicted[:, first].T
         start = classes * (1 + np.arange(seeds))

@@ -9,7 +9,6 @@ import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, Ints
 from epigram.evaluation.decisions import predict_labels
-from epigram.evaluation.label_probabilities import Probabilities
 from epigram.evaluation.results import Decision, Task, TokenScores
 from epigram.evaluation.scoring import RowScores, SplitPredictions
 from epigram.evaluation.tokens import LabelledWords
@@ -49,25 +48,16 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True)
 class SystemOutput:
-    """Predictions of a system: probabilities (K, N, C) and, if it labels words, the label numbers (K, T) of the words.
+    """Probabilities (K, N, C) of a system and, if it labels words, the label numbers (K, T) of all words."""
 
-    `word_probabilities` (K, T, S) are those of the words' labels, in half precision.
-    """
-
-    probabilities: Probabilities
+    probabilities: Floats
     words: Ints | None = None
-    word_probabilities: Floats | None = None
 
     @classmethod
-    def of(cls, probabilities: Probabilities, words: Sequence[Floats]) -> SystemOutput:
+    def of(cls, probabilities: Floats, words: Sequence[Floats]) -> SystemOutput:
         """Return the predictions with the word probabilities (T, S) of each seed; without any, no word is labelled."""
-        if not words:
-            return cls(probabilities=probabilities)
-        return cls(
-            probabilities=probabilities,
-            words=np.stack([most_likely(each) for each in words]),
-            word_probabilities=np.stack([each.astype(np.float16) for each in words]),
-        )
+        labelled = np.stack([most_likely(each) for each in words]) if words else None
+        return cls(probabilities=probabilities, words=labelled)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 from epigram.core.errors import DataError
 from epigram.evaluation.ensemble import Blend
 from epigram.inference.base_predictor import BasePredictor, TextPrediction
-from epigram.inference.ensemble_words import EnsembleWords
 from epigram.inference.predictor import Predictor
-from epigram.inference.words import Word
 from epigram.models import ensemble
 from epigram.models.manifest import require_unchanged
 from epigram.models.precision import Precision
@@ -21,9 +19,8 @@ from epigram.models.precision import Precision
 class EnsemblePredictor(BasePredictor):
     """Predictor that loads the folder of an ensemble once and then predicts any number of texts.
 
-    A text is truncated if it is for any member. `encoder` is that of the member with the largest weight. Of the members
-    that label words, the one with the largest weight says what the words of a text are. Raises DataError if the members
-    do not fit.
+    A text is truncated if it is for any member. `encoder` is that of the member with the largest weight. No words are
+    labelled. Raises DataError if the members do not fit.
     """
 
     def __init__(self, folder: Path, *, precision: Precision = "auto", min_confidence: float = 0.0) -> None:
@@ -35,10 +32,6 @@ class EnsemblePredictor(BasePredictor):
             if (member.labels, member.multi) != (self.labels, self.multi):
                 raise DataError(f"{member.folder} does not have the labels of the ensemble; restore the folder")
         self.blend = Blend(np.array(list(saved.weights.values())), saved.temperature)
-        self.words: EnsembleWords | None = None
-        if saved.words is not None:
-            self.words = EnsembleWords(saved, saved.words, dict(zip(saved.weights, self.members, strict=True)))
-            self.default_word_label = saved.words.labels[0]
         self.language = self.members[0].language
         self.room = min(member.room for member in self.members)
         self.encoder = self.members[int(self.blend.weights.argmax())].encoder
@@ -47,11 +40,10 @@ class EnsemblePredictor(BasePredictor):
         return self._blend([member.run(texts)[0].probabilities for member in self.members])
 
     def _predict(self, texts: list[str]) -> list[TextPrediction]:
-        answers = [member.run_with_positions(texts) for member in self.members]
-        truncated = np.any([each for *_, each in answers], axis=0).tolist()
-        rows = self._blend([predicted.probabilities for predicted, *_ in answers])
-        words: list[list[Word]] = [[] for _ in texts] if self.words is None else self.words.label(texts, answers)
-        return list(map(self._prediction, rows, words, truncated))
+        answers = [member.run(texts) for member in self.members]
+        truncated = np.any([each for _, each in answers], axis=0).tolist()
+        rows = self._blend([predicted.probabilities for predicted, _ in answers])
+        return [self._prediction(row, [], cut) for row, cut in zip(rows, truncated, strict=True)]
 
     def _blend(self, members: list[NDArray[np.float32]]) -> NDArray[np.float32]:
-        return self.blend.apply(np.stack(members), multi=self.multi).astype(np.float32)
+        return self.blend.apply(members, multi=self.multi).astype(np.float32)

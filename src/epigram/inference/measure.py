@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,10 @@ import torch
 from numpy.typing import NDArray
 
 from epigram.core.ragged import Ragged
-from epigram.evaluation.label_probabilities import TOP, join
 from epigram.evaluation.results import ClassifierAccuracy, Cost, Decision
 from epigram.evaluation.splits import SystemOutput
 from epigram.evaluation.word_predictions import Words, word_probabilities
 from epigram.inference.dataset_batches import batches_of, default_device
-from epigram.inference.top_labels import TopPredicted, predict_top
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier, count_parameters, decodes, temperature_of
 from epigram.models.complexity import batch_macs, flops, milliseconds
@@ -44,8 +42,8 @@ class Measurement:
     several labels; empty otherwise.
     """
 
-    dev: Predicted | TopPredicted
-    test: Predicted | TopPredicted
+    dev: Predicted
+    test: Predicted
     alone: list[ClassifierAccuracy]
     plain: int
     decision: Decision
@@ -77,18 +75,18 @@ def measure(folder: Path, view: View) -> Measurement:
         batch_macs=batch_macs(model, dev.median_length, saved.frame),
     )
     model = model.to(device) if precision == "fp32" else prepare_for_inference(model.to(device))
-    predicted: dict[str, Predicted | TopPredicted] = {}
+    predicted: dict[str, Predicted] = {}
     if view.folds:
         predicted["dev"] = Predicted(read_out_of_fold(folder), None, view.task == "multi")
     else:
-        predicted["dev"] = _predict(model, dev, view, precision)
+        predicted["dev"] = predict(model, dev, precision=precision)
     if view.scoring == view.choosing:
         predicted["test"] = predicted["dev"]
     else:
-        predicted["test"] = _predict(model, batches_of(view, "test", saved.frame, device), view, precision)
+        predicted["test"] = predict(model, batches_of(view, "test", saved.frame, device), precision=precision)
     return Measurement(
-        dev=predicted["dev"],
-        test=predicted["test"],
+        dev=replace(predicted["dev"], parts=None),  # the logits of all classifiers are only needed for `alone`
+        test=replace(predicted["test"], parts=None),
         alone=_classifier_accuracies(model, predicted, view),
         plain=saved.frame.plain_class,
         decision="decoder" if decodes(model) else "threshold",
@@ -99,15 +97,7 @@ def measure(folder: Path, view: View) -> Measurement:
     )
 
 
-def _predict(model: Any, texts: TextBatches, view: View, precision: Precision) -> Predicted | TopPredicted:
-    """Predict the labels of texts; of one label out of many, only the most probable ones are kept."""
-    many = view.task != "multi" and not view.token_labels and len(view.labels) > TOP
-    return predict_top(model, texts, precision=precision) if many else predict(model, texts, precision=precision)
-
-
-def _classifier_accuracies(
-    model: Any, predicted: Mapping[str, Predicted | TopPredicted], view: View
-) -> list[ClassifierAccuracy]:
+def _classifier_accuracies(model: Any, predicted: Mapping[str, Predicted], view: View) -> list[ClassifierAccuracy]:
     names = model.head.part_names if isinstance(model, Classifier) else ()  # a linear SVM has no separate head
     if not names or view.folds:
         return []
@@ -118,22 +108,15 @@ def _classifier_accuracies(
     ]
 
 
-def combine_seeds(seeds: Sequence[Predicted | TopPredicted], part: Split, truth: Words | None) -> SystemOutput:
+def combine_seeds(seeds: Sequence[Predicted], part: Split, truth: Words | None) -> SystemOutput:
     """Combine the predictions of all seeds for a split, with token labels if corpus and system have them."""
     words = [_words(seed, part, truth) for seed in seeds]
-    known = [seed.probabilities if isinstance(seed, TopPredicted) else seed.probabilities[None] for seed in seeds]
     labelled = [each for each in words if each is not None]
-    return SystemOutput.of(join(known, axis=0), labelled)
+    return SystemOutput.of(np.stack([seed.probabilities for seed in seeds]), labelled)
 
 
-def _words(predicted: Predicted | TopPredicted, part: Split, truth: Words | None) -> Array | None:
-    if (
-        truth is None
-        or isinstance(predicted, TopPredicted)
-        or predicted.tokens is None
-        or predicted.counts is None
-        or part.words is None
-    ):
+def _words(predicted: Predicted, part: Split, truth: Words | None) -> Array | None:
+    if truth is None or predicted.tokens is None or predicted.counts is None or part.words is None:
         return None
     return word_probabilities(
         Ragged.from_lengths(predicted.tokens, predicted.counts), part.ids.with_values(part.words), truth.labels.lengths

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from epigram.core.display import escape_markdown
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json, write_text
 from epigram.models import manifest
-from epigram.models.ensemble_config import WordSettings, is_valid
+from epigram.models.ensemble_config import is_valid
 from epigram.models.manifest import MEMBERS
 from epigram.models.provenance import PROVENANCE, code_hash, parameters_hash
 
@@ -28,8 +28,7 @@ FILES = {"config.json", "labels.json", CARD}
 class SavedEnsemble:
     """Content of the folder of an ensemble; `weights` has the weight of each member's folder, and they sum to 1.
 
-    `thresholds` (C,): a multi-label text gets the labels with p > threshold. `words` is None if the ensemble labels no
-    words.
+    `thresholds` (C,): a multi-label text gets the labels with p > threshold.
     """
 
     folder: Path
@@ -38,7 +37,6 @@ class SavedEnsemble:
     weights: dict[str, float]
     temperature: float
     thresholds: list[float]
-    words: WordSettings | None = None
 
     def member(self, name: str) -> Path:
         """Return the folder of a member."""
@@ -74,7 +72,6 @@ def save(
         "weights": ensemble.weights,
         "temperature": ensemble.temperature,
         "thresholds": ensemble.thresholds,
-        **({} if ensemble.words is None else {"words": asdict(ensemble.words)}),
     }
     with atomic_folder(ensemble.folder) as new:
         (new / MEMBERS).mkdir()
@@ -106,6 +103,11 @@ def load(folder: Path) -> SavedEnsemble:
     config, labels = read_json(folder / "config.json"), read_json(folder / "labels.json")
     if not isinstance(config, dict) or config.get("format") != FORMAT or not is_valid(config, labels):
         raise DataError(f"{folder}/config.json does not describe an ensemble of this version; restore the folder")
+    if "words" in config:
+        raise DataError(
+            f"{folder} is an ensemble of an older version that labels words; load one of its members, in "
+            f"{folder / MEMBERS}, or train again"
+        )
     weights = {str(name): float(weight) for name, weight in config["weights"].items()}
     if listed != FILES | {manifest.member_manifest(name) for name in weights}:
         raise DataError(f"{folder}/{manifest.MANIFEST} does not list the members of the ensemble; restore the folder")
@@ -116,7 +118,6 @@ def load(folder: Path) -> SavedEnsemble:
         weights=weights,
         temperature=float(config["temperature"]),
         thresholds=config["thresholds"],
-        words=WordSettings(**config["words"]) if "words" in config else None,
     )
 
 

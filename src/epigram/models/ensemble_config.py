@@ -1,24 +1,11 @@
-"""Settings of a saved ensemble: those of its words, and the validation of all."""
+"""Validation of the settings of a saved ensemble."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
 from typing import Any
 
 from epigram.core.config_types import has_type, is_name
-
-
-@dataclass(frozen=True, kw_only=True)
-class WordSettings:
-    """Labels of words, the default one first, and the temperature of the ensemble's probabilities of words.
-
-    `members` has the temperature of the word probabilities of each member that labels words.
-    """
-
-    labels: list[str]
-    temperature: float
-    members: dict[str, float]
 
 
 def is_valid(config: dict[str, Any], labels: Any) -> bool:
@@ -34,19 +21,6 @@ def is_valid(config: dict[str, Any], labels: Any) -> bool:
         and _is_temperature(temperature)
         and has_type(thresholds, list[float])
         and len(thresholds) == len(labels)
-        and ("words" not in config or _are_word_settings(config["words"], weights))
-    )
-
-
-def _are_word_settings(words: Any, weights: dict[str, float]) -> bool:
-    return (
-        has_type(words, dict[str, Any])
-        and set(words) == {each.name for each in fields(WordSettings)}
-        and _are_labels(words["labels"])
-        and has_type(words["members"], dict[str, float])
-        and set(words["members"]) <= set(weights)
-        and bool(words["members"])
-        and all(_is_temperature(each) for each in (words["temperature"], *words["members"].values()))
     )
 
 

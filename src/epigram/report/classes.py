@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from epigram.core.label_limits import MAX_CLASSES, most_frequent
-from epigram.evaluation.confusion import cells
 from epigram.evaluation.results import ClassScores
 
 MAX_PAIRS = 20  # most confused pairs of labels
@@ -50,9 +49,9 @@ def label_table(classes: Sequence[ClassScores], thresholds: Sequence[str] = ()) 
     return LabelTable([(classes[c], thresholds[c] if thresholds else "") for c in shown], len(classes))
 
 
-def confusion(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> Confusion:
-    """Return the shown part of a confusion matrix, `counts` as `Metrics` has them."""
-    gold, predicted, rows = cells(counts, len(labels)).T
+def confusion(labels: Sequence[str], cells: Sequence[Sequence[int]]) -> Confusion:
+    """Return the shown part of a confusion matrix, with `cells` as `Metrics` has them."""
+    gold, predicted, rows = np.array(cells).T
     support = np.bincount(gold, rows, len(labels)).astype(int)
     shown = most_frequent(support.tolist())
     place = np.full(len(labels), -1)
@@ -64,14 +63,14 @@ def confusion(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> Confusi
     return Confusion([labels[c] for c in shown], matrix.tolist(), shares.tolist(), len(labels))
 
 
-def confused_pairs(labels: Sequence[str], counts: Sequence[Sequence[int]]) -> list[ConfusedPair]:
+def confused_pairs(labels: Sequence[str], cells: Sequence[Sequence[int]]) -> list[ConfusedPair]:
     """Return the most confused pairs of all labels if the report does not show the whole matrix, else none.
 
     Pairs with equally many rows are in the order of the corpus: by gold label, then by predicted label.
     """
     if len(labels) <= MAX_CLASSES:
         return []
-    known = cells(counts, len(labels))
+    known = np.array(cells)
     wrong = known[known[:, 0] != known[:, 1]]
     order = np.lexsort((wrong[:, 1], wrong[:, 0], -wrong[:, 2]))[:MAX_PAIRS]
     return [ConfusedPair(labels[gold], labels[predicted], rows) for gold, predicted, rows in wrong[order].tolist()]

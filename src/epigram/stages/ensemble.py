@@ -22,16 +22,15 @@ from epigram.evaluation.settings import EnsembleSettings, EvaluateSettings
 
 if TYPE_CHECKING:
     from epigram.evaluation.build_ensemble import Combined
-    from epigram.evaluation.results import Evaluation
+    from epigram.evaluation.results import Evaluation, SplitName
     from epigram.evaluation.splits import Split
-    from epigram.models.ensemble_config import WordSettings
     from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
 PARAMS = ("systems", "evaluate", "ensemble")
 SPEED = Path("data/speed")
 
 
-def load_split(evaluation: Evaluation, corpus: ValidatedCorpus, name: str) -> Split:
+def load_split(evaluation: Evaluation, corpus: ValidatedCorpus, name: SplitName) -> Split:
     """Return the labels and texts of the rows of a split that were evaluated, in their order."""
     import numpy as np
 
@@ -40,25 +39,23 @@ def load_split(evaluation: Evaluation, corpus: ValidatedCorpus, name: str) -> Sp
     from epigram.evaluation.splits import Split
     from epigram.evaluation.word_predictions import Words
 
-    known = evaluation.predictions
-    labels, rows, gold, offsets, folds = (
-        getattr(known, f"{name}_{field}") for field in ("labels", "rows", "word_labels", "word_offsets", "folds")
-    )
-    split = name if folds is None else "train"
-    columns = [*([] if split == "train" else ["in_train"]), *([] if gold is None else ["tokens"])]
-    found = corpus.frame_of(split, rows, "text", *columns)
+    known = evaluation.split(name)
+    split = name if known.folds is None else "train"
+    columns = [*([] if split == "train" else ["in_train"]), *([] if known.words is None else ["tokens"])]
+    found = corpus.frame_of(split, known.rows, "text", *columns)
     words = None
-    if gold is not None:
+    if known.words is not None:
         texts, separator = found["tokens"].fill_null([]).to_list(), "" if corpus.language == "zh" else " "
-        words = Words(names=corpus.token_labels, labels=Ragged(gold, offsets), texts=texts, separator=separator)
-    in_train = found["in_train"].to_numpy() if "in_train" in found else np.zeros(len(rows), np.bool_)
+        gold = Ragged(known.words.labels, known.words.offsets)
+        words = Words(names=corpus.token_labels, labels=gold, texts=texts, separator=separator)
+    in_train = found["in_train"].to_numpy() if "in_train" in found else np.zeros(len(known.rows), np.bool_)
     return Split(
-        labels=labels,
-        rows=rows,
+        labels=known.labels,
+        rows=known.rows,
         texts=found["text"].to_list(),
         in_train=in_train,
         words=words,
-        folds=folds,
+        folds=known.folds,
         groups=found.select(loose_text()).to_series().rank("dense").to_numpy(),
     )
 
@@ -73,22 +70,6 @@ def write(out: Path, combined: Combined, pruned: Path) -> None:
             for number in range(len(combined.evaluation.metrics.seeds)):
                 _write_model(new, combined, number, pruned)
         combined.record.write(new)
-
-
-def _word_settings(combined: Combined, number: int) -> WordSettings | None:
-    """Return how the ensemble of the seed at place `number` labels words; None if no member does."""
-    from epigram.models.ensemble_config import WordSettings
-
-    assert combined.evaluation is not None
-    record, tokens = combined.record, combined.evaluation.metrics.tokens
-    members = {
-        each.system: each.word_temperatures[number]
-        for each in record.members
-        if each.weights[number] and each.word_temperatures
-    }
-    if tokens is None or not members:
-        return None
-    return WordSettings(labels=tokens.labels, temperature=record.word_temperatures[number], members=members)
 
 
 def _write_model(folder: Path, combined: Combined, number: int, pruned: Path) -> None:
@@ -111,7 +92,6 @@ def _write_model(folder: Path, combined: Combined, number: int, pruned: Path) ->
         weights=weights,
         temperature=record.temperatures[number],
         thresholds=seed.thresholds or [0.5] * len(metrics.labels),
-        words=_word_settings(combined, number),
     )
     ensemble.save(saved, ensemble.copy_members(folders), data)
 
@@ -135,7 +115,7 @@ def write_speed(record: EnsembleRecord, out: Path, pruned: Path, seed: int) -> N
 def main() -> None:
     """Read the settings, select the members, and write the ensemble."""
     from epigram.evaluation.build_ensemble import build
-    from epigram.evaluation.results import read_evaluation
+    from epigram.evaluation.results import SPLITS, read_evaluation
     from epigram.evaluation.student_record import read_students
     from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
@@ -148,7 +128,7 @@ def main() -> None:
     unranked = {name for name, student in read_students(pruned, names).items() if student.unranked}
     ranked = [name for name in names if name not in unranked]
     systems = [read_evaluation(evaluated / name) for name in ranked] if settings.enabled else []
-    splits = [load_split(systems[0], corpus, split) for split in ("dev", "test")] if systems else []
+    splits = [load_split(systems[0], corpus, split) for split in SPLITS] if systems else []
     combined = build(systems, splits, settings, params.section("evaluate", EvaluateSettings))
     write(out, combined, pruned)
     if combined.evaluation is None:

@@ -12,7 +12,6 @@ from sklearn.metrics import brier_score_loss
 from epigram.evaluation import calibration
 from epigram.evaluation.arrays import Bools, Floats
 from epigram.evaluation.decisions import predict_labels
-from epigram.evaluation.label_probabilities import LabelProbabilities
 from epigram.evaluation.scoring import SplitPredictions
 from epigram.evaluation.temperature import LOG_TEMPERATURE, fit_temperature
 
@@ -38,8 +37,7 @@ def several(probabilities: Floats, gold: Bools) -> SplitPredictions:
 
 
 def at_temperature(predictions: SplitPredictions, temperature: float) -> Floats:
-    scaled = predictions.at_temperature(temperature).probabilities
-    return scaled.values[0] if isinstance(scaled, LabelProbabilities) else scaled[0]
+    return predictions.at_temperature(temperature).probabilities[0]
 
 
 def ece(probabilities: Floats, gold: Bools) -> float:

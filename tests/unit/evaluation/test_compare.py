@@ -297,7 +297,8 @@ def test_systems_evaluated_on_different_rows_are_refused(tmp_path, monkeypatch, 
 def test_systems_evaluated_on_different_words_are_refused(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     other = system("b", wrong(1), wrong(1), labelled=True)
-    other = replace(other, predictions=replace(other.predictions, test_word_labels=np.zeros(300, np.uint8)))
+    words = replace(other.test.words, labels=np.zeros(300, np.uint8))
+    other = replace(other, test=replace(other.test, words=words))
     code, error = failure(folders(tmp_path, [system("a", wrong(1), wrong(1), labelled=True), other]), capsys)
     assert code == 65
     assert "different test_word_labels" in error

@@ -10,9 +10,6 @@ import pytest
 from epigram.core.sampling import choose_rows
 from epigram.evaluation import temperature
 from epigram.evaluation.ensemble import Blend, cross_fit, fit_blend, parts_of, select
-from epigram.evaluation.label_probabilities import LabelProbabilities
-from epigram.evaluation.likelihoods import Likelihoods
-from epigram.evaluation.member_outputs import Gold, MemberOutputs
 from epigram.evaluation.settings import EnsembleSettings
 
 SETTINGS = EnsembleSettings()
@@ -23,24 +20,16 @@ def gold_of(labels: np.ndarray, classes: int) -> np.ndarray:
 
 
 def fitted(members: np.ndarray, gold: np.ndarray, rounds: int = 20, *, multi: bool = False) -> Blend:
-    return fit_blend(*given(members, gold, multi=multi), rounds)
+    return fit_blend([*members], gold if multi else gold.argmax(1), np.arange(len(gold)), rounds)
 
 
 def cross_fitted(members: np.ndarray, gold: np.ndarray, usable: np.ndarray, *, multi: bool = False) -> np.ndarray:
-    outputs, labels = given(members, gold, multi=multi)
-    part = parts_of(labels.texts, SETTINGS.parts)
-    found = cross_fit(outputs, labels, part, usable, SETTINGS.rounds).texts
-    return found.dense()[0] if isinstance(found, LabelProbabilities) else found[0]
-
-
-def given(members: np.ndarray, gold: np.ndarray, *, multi: bool) -> tuple[MemberOutputs, Gold]:
-    if multi:
-        return MemberOutputs(members), Gold(gold)
-    return MemberOutputs(LabelProbabilities.of(members)), Gold(gold.argmax(1))
+    labels = gold if multi else gold.argmax(1)
+    return cross_fit([*members], labels, parts_of(labels, SETTINGS.parts), usable, SETTINGS.rounds)
 
 
 def selected(likelihoods: np.ndarray, rounds: int = 20) -> list[float]:
-    return select(Likelihoods(likelihoods, np.ones((len(likelihoods), 1)), np.zeros(1)), rounds).tolist()
+    return select(likelihoods, rounds).tolist()
 
 
 def noisy(gold: np.ndarray, right: float, draw: np.random.Generator) -> np.ndarray:
@@ -151,11 +140,10 @@ def test_the_copy_of_a_row_does_not_judge_the_weights_that_predict_it() -> None:
     part = parts_of(gold.argmax(1), 5, groups)
     usable, row, copy = np.ones(60, np.bool_), 7, 37
     before, after = (
-        cross_fit(*given(members, changed, multi=False), part, usable, SETTINGS.rounds).texts
+        cross_fit([*members], changed.argmax(1), part, usable, SETTINGS.rounds)
         for changed in (gold, np.where(np.arange(60)[:, None] == copy, np.roll(gold, 1, axis=1), gold))
     )
-    assert isinstance(before, LabelProbabilities) and isinstance(after, LabelProbabilities)
-    same = (before.dense()[0] == after.dense()[0]).all(1)
+    same = (before == after).all(1)
     assert same[part == part[row]].all() and not same.all()
 
 

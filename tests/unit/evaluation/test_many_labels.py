@@ -1,9 +1,8 @@
-"""Tests of evaluations with more than twenty labels: exact where the best label decides, small files, little memory."""
+"""Tests of evaluations with many labels: exact scores, files that are read only where they are used, little memory."""
 
 from __future__ import annotations
 
 import gc
-import json
 import tracemalloc
 import weakref
 from collections.abc import Iterator
@@ -17,16 +16,14 @@ from sklearn import metrics as sklearn
 
 from epigram.core.config_types import validate_as
 from epigram.core.errors import ParameterError
-from epigram.core.files import read_arrays
 from epigram.evaluation.build_ensemble import build
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.label_probabilities import LabelProbabilities
-from epigram.evaluation.results import Evaluation, Predictions, read_evaluation, write_evaluation
+from epigram.evaluation.results import Evaluation, read_evaluation, write_evaluation
 from epigram.evaluation.settings import EnsembleSettings, EvaluateSettings
+from epigram.evaluation.split_record import SplitRecord
 from epigram.evaluation.splits import Split, SystemOutput, Target
-from epigram.evaluation.stored_probabilities import probabilities_of
-from epigram.evaluation.summary import Corpus, Summary
+from epigram.evaluation.summary import Corpus
 from tests.support.evaluation_samples import corpus, cost
 
 CLASSES, ROWS = 40, 600
@@ -53,21 +50,21 @@ def evaluated(
     *,
     dev: np.ndarray = ON_DEV,
     test: np.ndarray = ON_TEST,
-    kept: LabelProbabilities | None = None,
+    splits: tuple[Split, Split] = (DEV, TEST),
+    settings: EvaluateSettings = SETTINGS,
 ) -> Evaluation:
-    """Return the evaluation of probabilities (K, N, C); `kept` replaces those of dev."""
-    classes = dev.shape[2]
+    """Return the evaluation of probabilities (K, N, C)."""
     return evaluate_system(
         name,
-        Target(task="single", labels=[f"c{n}" for n in range(classes)]),
+        Target(task="single", labels=[f"c{n}" for n in range(dev.shape[2])]),
         seeds=list(range(len(dev))),
-        dev=DEV,
-        test=TEST,
-        dev_output=SystemOutput(probabilities=kept or dev),
+        dev=splits[0],
+        test=splits[1],
+        dev_output=SystemOutput(probabilities=dev),
         test_output=SystemOutput(probabilities=test),
         costs=[cost()] * len(dev),
         temperatures=[2.0] * len(dev),
-        settings=SETTINGS,
+        settings=settings,
     )
 
 
@@ -78,7 +75,7 @@ def ece(confidence: np.ndarray, right: np.ndarray) -> float:
     )
 
 
-def test_what_the_best_label_decides_is_that_of_all_probabilities() -> None:
+def test_the_scores_are_those_of_scikit_learn() -> None:
     found, said, gold = evaluated().metrics, ON_TEST.argmax(-1), TEST.labels
     for seed, labels, probabilities in zip(found.seeds, said, ON_TEST, strict=True):
         assert seed.test.accuracy == pytest.approx(sklearn.accuracy_score(gold, labels))
@@ -103,95 +100,34 @@ def test_what_the_best_label_decides_is_that_of_all_probabilities() -> None:
     assert [each.row for each in found.mistakes] == np.argsort(-wrong)[:5].tolist()
 
 
-def test_what_needs_all_probabilities_follows_the_rule_and_is_exact_without_a_rest() -> None:
-    """Of the first probabilities, the labels that are not kept have 0.1% to 30%; of the second, nothing."""
-    sharp = np.where(np.argsort(np.argsort(-ON_TEST, axis=-1), axis=-1) < 20, ON_TEST, 0.0)
-    sharp /= sharp.sum(-1, keepdims=True)
+def test_the_brier_score_and_the_error_without_the_temperature_use_all_labels() -> None:
     one_hot = np.eye(CLASSES)[TEST.labels]
-    for probabilities, exact in ((ON_TEST, False), (sharp, True)):
-        found = evaluated(test=probabilities).metrics.seeds
-        for seed, whole in zip(found, probabilities, strict=True):
-            brier = ((whole - one_hot) ** 2).sum(1).mean()
-            sharper = softmax(np.log(np.clip(whole, 1e-12, 1)) * 2, axis=-1)
-            error = ece(sharper.max(-1), whole.argmax(-1) == TEST.labels)
-            assert (abs(seed.calibration.brier - brier) < 1e-9) == exact
-            assert seed.calibration.brier == pytest.approx(brier, abs=1e-3)
-            assert seed.calibration.ece_uncalibrated == pytest.approx(error, abs=1e-9 if exact else 1e-2)
+    for seed, whole in zip(evaluated().metrics.seeds, ON_TEST, strict=True):
+        sharper = softmax(np.log(whole) * 2, axis=-1)
+        error = ece(sharper.max(-1), whole.argmax(-1) == TEST.labels)
+        assert seed.calibration.brier == pytest.approx(((whole - one_hot) ** 2).sum(1).mean(), abs=1e-9)
+        assert seed.calibration.ece_uncalibrated == pytest.approx(error, abs=1e-9)
 
 
-def test_the_files_of_up_to_twenty_labels_are_dense_and_those_of_more_have_the_best_twenty(tmp_path: Path) -> None:
-    truth = replace(DEV, labels=DEV.labels % 20)
-    for name, classes in {"few": 20, "more": 21}.items():
-        dev, test = (each[..., :classes] / each[..., :classes].sum(-1, keepdims=True) for each in (ON_DEV, ON_TEST))
-        made = evaluate_system(
-            name,
-            Target(task="single", labels=[f"c{n}" for n in range(classes)]),
-            seeds=[0, 1],
-            dev=truth,
-            test=replace(TEST, labels=TEST.labels % 20),
-            dev_output=SystemOutput(probabilities=dev),
-            test_output=SystemOutput(probabilities=test),
-            costs=[cost()] * 2,
-            settings=SETTINGS,
-        )
-        write_evaluation(tmp_path / name, made)
-    arrays = {name: read_arrays(tmp_path / name / "predictions.safetensors") for name in ("few", "more")}
-    extra = {"dev_top_labels", "dev_rest", "test_top_labels", "test_rest"}
-    assert arrays["more"].keys() ^ arrays["few"].keys() == extra
-    assert arrays["few"]["dev_probabilities"].shape == arrays["more"]["dev_probabilities"].shape == (2, ROWS, 20)
-    few = ON_DEV[..., :20] / ON_DEV[..., :20].sum(-1, keepdims=True)
-    np.testing.assert_array_equal(arrays["few"]["dev_probabilities"], few.astype(np.float32))
-    assert arrays["more"]["test_top_labels"].dtype == np.uint8
-    confusion = {name: json.loads((tmp_path / name / "metrics.json").read_text())["confusion"] for name in arrays}
-    assert np.shape(confusion["few"]) == (20, 20)
-    assert np.shape(confusion["more"])[1] == 3
-
-
-def test_an_evaluation_with_many_labels_survives_the_disk(tmp_path: Path) -> None:
+def test_the_probabilities_of_all_labels_survive_the_disk_and_are_memory_mapped(tmp_path: Path) -> None:
     made = evaluated()
     write_evaluation(tmp_path / "mine", made)
     back = read_evaluation(tmp_path / "mine")
     assert back.metrics == made.metrics
-    kept, wanted = probabilities_of(back, "test"), LabelProbabilities.of(ON_TEST)
-    assert isinstance(kept, LabelProbabilities)
-    np.testing.assert_array_equal(kept.labels, wanted.labels)
-    np.testing.assert_allclose(kept.dense(), wanted.dense(), rtol=1e-6)
-
-
-def summarized(*evaluations: Evaluation) -> Summary:
-    return compare(validate_as(Corpus, corpus([f"c{n}" for n in range(CLASSES)])), evaluations, 0.05)
-
-
-def dense(evaluation: Evaluation, dev: np.ndarray, test: np.ndarray) -> Evaluation:
-    """Return the evaluation as an older version wrote it."""
-    known = evaluation.predictions
-    old = replace(
-        known,
-        dev_probabilities=dev.astype(np.float32),
-        test_probabilities=test.astype(np.float32),
-        **dict.fromkeys(("dev_top_labels", "dev_rest", "test_top_labels", "test_rest")),
-    )
-    return replace(evaluation, predictions=old)
-
-
-def test_predictions_of_all_labels_by_an_older_version_are_read(tmp_path: Path) -> None:
-    other = np.stack([drawn(DEV, seed, 1.8) for seed in (3, 4)])
-    new = [evaluated(), evaluated("other", dev=other)]
-    old = [dense(new[0], ON_DEV, ON_TEST), dense(new[1], other, ON_TEST)]
-    write_evaluation(tmp_path / "old", old[0])
-    assert read_arrays(tmp_path / "old" / "predictions.safetensors")["dev_probabilities"].shape == (2, ROWS, CLASSES)
-    assert summarized(read_evaluation(tmp_path / "old"), old[1]) == summarized(*new)
+    for record, given in ((back.dev, ON_DEV), (back.test, ON_TEST)):
+        assert isinstance(record.probabilities, np.memmap)
+        np.testing.assert_array_equal(record.probabilities, given.astype(np.float32))
 
 
 def test_a_comparison_has_the_predictions_of_one_system_in_memory() -> None:
-    alive: list[weakref.ref[Predictions]] = []
+    alive: list[weakref.ref[SplitRecord]] = []
 
     def one_by_one() -> Iterator[Evaluation]:
         for name in ("a", "b", "c"):
             gc.collect()
             assert not [each for each in alive if each() is not None]
             made = evaluated(name)
-            alive.append(weakref.ref(made.predictions))
+            alive.extend(map(weakref.ref, (made.dev, made.test)))
             yield made
             del made
 
@@ -199,15 +135,15 @@ def test_a_comparison_has_the_predictions_of_one_system_in_memory() -> None:
     assert len(found.rows) == 3
 
 
-def test_a_seed_that_predicts_nan_for_a_label_that_is_not_kept_is_named() -> None:
+def test_a_seed_that_predicts_nan_is_named() -> None:
     broken = ON_DEV.copy()
     broken[1, 5, 7] = np.nan
     with pytest.raises(ParameterError, match="seed 1 predicts NaN"):
-        evaluated(dev=broken, kept=LabelProbabilities.of(broken))
+        evaluated(dev=broken)
 
 
-def test_the_ensemble_of_many_labels_is_that_of_all_probabilities() -> None:
-    """Members err apart, so that both have weight; the few percent outside of the best 20 labels hardly matter."""
+def test_the_ensemble_is_the_mean_of_its_members_with_its_temperature() -> None:
+    """Members err apart, so that both have weight."""
     first, second = (
         {"dev": drawn(DEV, seed, right)[None], "test": drawn(TEST, seed, right)[None]}
         for seed, right in ((1, 2.0), (5, 1.9))
@@ -218,36 +154,34 @@ def test_the_ensemble_of_many_labels_is_that_of_all_probabilities() -> None:
     assert sum(each.weight > 0.3 for each in found.record.members) == 2
     weights = {each.system: each.weight for each in found.record.members}
     mean = weights["a"] * first["test"] + weights["b"] * second["test"]
-    agreed = probabilities_of(found.evaluation, "test")
-    assert isinstance(agreed, LabelProbabilities)
-    assert (agreed.predicted == mean.argmax(-1)).mean() > 0.98
     powers = mean ** (1 / found.record.temperatures[0])
-    np.testing.assert_allclose(agreed.confidence, (powers / powers.sum(-1, keepdims=True)).max(-1), atol=0.03)
+    expected = powers / powers.sum(-1, keepdims=True)
+    np.testing.assert_allclose(found.evaluation.test.probabilities, expected, atol=1e-5)
     assert found.evaluation.metrics.test.accuracy > max(each.metrics.test.accuracy for each in systems) + 0.05
 
 
-def test_fifty_thousand_rows_and_a_thousand_labels_need_less_memory_than_their_probabilities() -> None:
-    """All probabilities in single precision would take 200 MB, one array of flags for all labels 50 MB."""
-    rows, classes = 50_000, 1_000
+def test_memory_is_a_few_copies_of_the_probabilities_of_one_seed_and_split(tmp_path: Path) -> None:
+    """Those of 4,000 rows and 250 labels take 4 MB in single precision; two seeds and splits of a system, 16 MB."""
+    rows, classes = 4_000, 250
     truth = labelled(rows, classes)
-    labels = ((truth.labels[:, None] - np.arange(rows)[:, None] % 3 + np.arange(20)) % classes).astype(np.uint16)
-    values = np.broadcast_to((0.5 ** np.arange(1, 21)).astype(np.float32), labels.shape)
-    top = LabelProbabilities(labels[None], values[None], np.full((1, rows), 0.5**20, np.float32), classes)
+    said = np.full((3, rows, classes), 0.5 / (classes - 1), np.float32)
+    for shift, each in enumerate(said):
+        wrong = np.arange(rows) % 3 == shift
+        each[np.arange(rows), (truth.labels + wrong) % classes] = 0.5
+    few, names = replace(SETTINGS, resamples=20), "abcdef"
     tracemalloc.start()
     try:
-        made = evaluate_system(
-            "mine",
-            Target(task="single", labels=[f"c{n}" for n in range(classes)]),
-            seeds=[0],
-            dev=truth,
-            test=truth,
-            dev_output=SystemOutput(probabilities=top),
-            test_output=SystemOutput(probabilities=top),
-            costs=[cost()],
-            settings=replace(SETTINGS, resamples=20),
-        )
-        _, peak = tracemalloc.get_traced_memory()
+        for place, name in enumerate(names):
+            both = said[[place % 3, (place + 1) % 3]]
+            write_evaluation(tmp_path / name, evaluated(name, dev=both, test=both, splits=(truth, truth), settings=few))
+        _, one = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        read = [read_evaluation(tmp_path / name) for name in names]
+        found = build(read, [truth, truth], EnsembleSettings(rounds=4), few).evaluation
+        _, six = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert made.metrics.test.accuracy == pytest.approx(1 / 3, abs=1e-3)
-    assert peak < 150e6
+    assert found is not None
+    assert found.metrics.dev.accuracy == 1.0
+    assert one < 60e6
+    assert six < 80e6

@@ -13,7 +13,7 @@ from epigram.evaluation import metrics
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.intervals import macro_f1_interval
 from epigram.evaluation.multi_label import MultiLabelPredictions
-from epigram.evaluation.results import read_evaluation, write_evaluation
+from epigram.evaluation.results import SPLITS, read_evaluation, write_evaluation
 from epigram.evaluation.splits import SystemOutput, Target
 from tests.support.evaluation_samples import SETTINGS, cost, probabilities, split, system
 
@@ -93,7 +93,7 @@ def test_seeds_are_averaged_and_kept_apart():
     assert [seed.test.accuracy for seed in metrics_of.seeds] == [0.96, 1.0]
     assert metrics_of.test.accuracy == pytest.approx(0.98)
     assert metrics_of.test_score.value == pytest.approx(0.98)
-    assert np.sum(metrics_of.confusion) == 200
+    assert sum(rows for *_, rows in metrics_of.confusion) == 200
     assert [each.support for each in metrics_of.classes] == [50, 50]
 
 
@@ -129,8 +129,12 @@ def test_an_evaluation_survives_the_disk(tmp_path):
     write_evaluation(tmp_path / "demo", evaluation)
     back = read_evaluation(tmp_path / "demo")
     assert back.metrics == evaluation.metrics
-    for key, array in vars(evaluation.predictions).items():
-        assert np.array_equal(getattr(back.predictions, key), array)
+    for name in SPLITS:
+        kept, given = back.split(name).arrays(), evaluation.split(name).arrays()
+        assert kept.keys() == given.keys() == {"probabilities", "labels", "rows"}
+        for key, array in given.items():
+            assert (kept[key].dtype, kept[key].shape) == (array.dtype, array.shape)
+            assert np.array_equal(kept[key], array)
 
 
 def test_a_missing_or_foreign_evaluation_is_named(tmp_path):

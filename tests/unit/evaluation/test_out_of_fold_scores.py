@@ -169,23 +169,23 @@ def test_the_ensemble_predicts_a_fold_by_the_weights_of_the_others() -> None:
     found = build([many, few], [out_of_fold(folds)] * 2, EnsembleSettings(), SETTINGS).evaluation
     assert found is not None
     assert found.metrics.dev_score.value == found.metrics.test_score.value == 0.0
-    assert_array_equal(found.predictions.dev_folds, folds)
-    assert_array_equal(found.predictions.test_folds, folds)
-    assert_array_equal(found.predictions.test_probabilities, found.predictions.dev_probabilities)
+    assert_array_equal(found.dev.folds, folds)
+    assert_array_equal(found.test.folds, folds)
+    assert_array_equal(found.test.probabilities, found.dev.probabilities)
 
 
 def test_a_test_split_is_predicted_by_the_weights_of_all_folds() -> None:
     """As above, but test is a split: all rows choose `many`, which is right on the first 60 rows of test too."""
     folds = np.repeat([0, 1], [60, 40])
     systems = [
-        replace(each, predictions=replace(each.predictions, test_folds=None))
+        replace(each, test=replace(each.test, folds=None))
         for each in (folded("many", {*range(60, 100)}, folds), folded("few", {*range(60)}, folds))
     ]
     splits = [out_of_fold(folds), replace(out_of_fold(folds), folds=None)]
     found = build(systems, splits, EnsembleSettings(), SETTINGS).evaluation
     assert found is not None
     assert (found.metrics.dev_score.value, found.metrics.test_score.value) == (0.0, pytest.approx(0.6))
-    assert found.predictions.test_folds is None
+    assert found.test.folds is None
 
 
 def test_the_calibration_of_folds_has_no_error_without_the_temperature(tmp_path: Path) -> None:

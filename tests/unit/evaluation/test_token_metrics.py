@@ -262,16 +262,16 @@ def test_predictions_of_words_are_small_and_survive_the_disk(tmp_path):
     write_evaluation(tmp_path / "demo", evaluation)
     back = read_evaluation(tmp_path / "demo")
     assert back.metrics == evaluation.metrics
-    assert back.predictions.test_word_predictions.dtype == np.uint8
-    assert np.array_equal(back.predictions.test_word_predictions, evaluation.predictions.test_word_predictions)
-    assert np.array_equal(back.predictions.test_word_offsets, words(100).labels.offsets)
+    assert back.test.words.predictions.dtype == np.uint8
+    assert np.array_equal(back.test.words.predictions, evaluation.test.words.predictions)
+    assert np.array_equal(back.test.words.offsets, words(100).labels.offsets)
 
 
 def test_a_system_without_tokens_keeps_gold_alone(tmp_path):
     write_evaluation(tmp_path / "demo", system("demo", [set()], [set()], labelled=True))
     back = read_evaluation(tmp_path / "demo")
-    assert back.predictions.test_word_predictions is None
-    assert len(back.predictions.test_word_labels) == 300
+    assert back.test.words.predictions is None
+    assert len(back.test.words.labels) == 300
     assert json.loads((tmp_path / "demo" / "metrics.json").read_text())["tokens"] is None
 
 

@@ -143,13 +143,26 @@ def test_a_member_that_was_exchanged_with_its_manifest_is_refused(copied: Path) 
     ids=str,
 )
 def test_values_that_no_ensemble_has_are_refused(change: dict[str, Any], copied: Path) -> None:
-    config = json.loads((copied / "config.json").read_text())
-    write_json(copied / "config.json", config | change)
-    listed = json.loads((copied / "manifest.json").read_text())
-    listed["sha256"]["config.json"] = sha256(copied / "config.json")
-    write_json(copied / "manifest.json", listed)
+    change_config(copied, change)
     with pytest.raises(DataError, match="restore the folder"):
         open_predictor(copied)
+
+
+def test_an_ensemble_of_an_older_version_that_labels_words_is_refused(copied: Path) -> None:
+    """Its members load as before."""
+    change_config(copied, {"words": {"labels": ["O", "B"], "temperature": 1.0, "members": {"first": 1.0}}})
+    with pytest.raises(DataError, match=r"older version that labels words; load one of its members, in .*members"):
+        open_predictor(copied)
+    assert open_predictor(copied / "members/first").predict(TEXTS)
+
+
+def change_config(folder: Path, change: dict[str, Any]) -> None:
+    """Change values of config.json and its checksum in the manifest."""
+    config = json.loads((folder / "config.json").read_text())
+    write_json(folder / "config.json", config | change)
+    listed = json.loads((folder / "manifest.json").read_text())
+    listed["sha256"]["config.json"] = sha256(folder / "config.json")
+    write_json(folder / "manifest.json", listed)
 
 
 def test_members_with_other_labels_are_refused(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from epigram.core.ragged import Ragged
-from epigram.inference.top_labels import predict_top
 from epigram.models.batches import TextBatches
 from epigram.models.predict import batch_limits, predict
 from epigram.nn.layers.types import Prediction, Tokens
@@ -54,11 +53,10 @@ class Recorder(nn.Module):
         return Prediction(product, None)
 
 
-@pytest.mark.parametrize("run", [predict, predict_top])
 @pytest.mark.parametrize(("precision", "dtype"), [("bf16", torch.bfloat16), ("fp32", torch.float32)])
-def test_every_batch_has_the_same_precision(run: Any, precision: Any, dtype: torch.dtype) -> None:
+def test_every_batch_has_the_same_precision(precision: Any, dtype: torch.dtype) -> None:
     model = Recorder()
-    run(model, texts(200), precision=precision)
+    predict(model, texts(200), precision=precision)
     assert model.seen == [(dtype, True)] * 8
     assert not torch.is_autocast_enabled("cpu")
     assert not torch.is_inference_mode_enabled()

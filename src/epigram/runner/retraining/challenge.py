@@ -131,15 +131,13 @@ def read_predictions(evaluated: Path, seed: int) -> SplitPredictions:
     import numpy as np
 
     from epigram.evaluation.decisions import predict_labels
-    from epigram.evaluation.label_probabilities import of_seed
     from epigram.evaluation.results import read_evaluation
-    from epigram.evaluation.stored_probabilities import probabilities_of
 
     evaluation = read_evaluation(evaluated)
-    metrics, gold = evaluation.metrics, evaluation.predictions.dev_labels.astype(np.int64)
+    metrics, dev = evaluation.metrics, evaluation.dev
     number = [each.seed for each in metrics.seeds].index(seed)
-    probabilities = of_seed(probabilities_of(evaluation, "dev"), number)
-    return predict_labels(metrics.task, gold, probabilities, np.array([metrics.seeds[number].thresholds]))
+    thresholds = np.array([metrics.seeds[number].thresholds])
+    return predict_labels(metrics.task, dev.labels.astype(np.int64), dev.probabilities[[number]], thresholds)
 
 
 def _predict(model: Path, corpus: ValidatedCorpus) -> SplitPredictions:
