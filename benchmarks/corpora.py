@@ -73,7 +73,7 @@ def names() -> dict[str, Any]:
 
 def titles(scratch: Path, source: str = SOURCE) -> pl.DataFrame:
     """Return the columns text, label and split (null if there is none) of a source."""
-    from epigram.data.reading.corpus import read_corpus
+    from epigram.data.corpus import read_corpus
     from epigram.data.sources.source import read_source
 
     raw = scratch / "raw" / source

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from epigram.core.errors import DataError
-from epigram.inference.texts import decode_lines
+from epigram.text.lines import decode_lines
 from epigram.text.tokens.alignment import find_misaligned, word_numbers
 from epigram.text.tokens.encoding import TextEncoder
 from epigram.text.tokens.token_characters import CharacterEncoder

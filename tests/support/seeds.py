@@ -91,7 +91,7 @@ def corpus(folder: Path, content: bytes | str, read: dict[str, Any], **changes: 
     name = changes.pop("called", read["reader"])
 
     def answer(here: Path) -> None:
-        from epigram.data.reading.corpus import read_corpus
+        from epigram.data.corpus import read_corpus
         from epigram.data.sources.source import File, Source
 
         files = [File(path="x", local="x")]

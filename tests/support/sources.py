@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from epigram.data.reading.corpus import read_corpus
+from epigram.data.corpus import read_corpus
 from epigram.data.sources.source import File, Source
 
 CSV = "text,label\ngood film,1\n好看,1\nso so,0\n"

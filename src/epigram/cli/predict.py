@@ -15,7 +15,7 @@ import typer
 from epigram.core.display import echo, json_text
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.inference import signing
-from epigram.inference.texts import TABLE_SUFFIXES, decode_lines, read_lines
+from epigram.text.lines import decode_lines, read_lines
 
 if TYPE_CHECKING:
     from epigram.inference.base_predictor import BasePredictor
@@ -63,10 +63,16 @@ def main(
             raise ParameterError("--out needs one table and no --json: epigram predict MODEL in.csv --out out.csv")
         _predict_table(model, table, out, "text" if text is None else text, force, min_confidence)
         return
-    if table is not None and table.suffix.lower() in TABLE_SUFFIXES and table.is_file():
+    if table is not None and table.is_file() and _is_table(table):
         raise ParameterError(f"{table} is a table: give its text column with --text and a file to write with --out")
     lines = decode_lines(map(os.fsencode, texts), "text") if texts else _read_lines(file)
     _predict_texts(model, lines, as_json, min_confidence)
+
+
+def _is_table(path: Path) -> bool:
+    from epigram.data.tables import formats
+
+    return path.suffix.lower() in formats()
 
 
 def _predict_table(model: Path, table: Path, out: Path, text: str, force: bool, min_confidence: float) -> None:

@@ -25,7 +25,7 @@ def main(
     """
     from epigram.inference.open_predictor import open_predictor
     from epigram.inference.suggestions import suggest
-    from epigram.inference.table_files import check_output, table_writer
+    from epigram.inference.table_writer import check_output, table_writer
 
     if count < 1:
         raise ParameterError(f"--count is {count}; expected at least 1")

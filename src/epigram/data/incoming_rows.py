@@ -8,26 +8,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import sha256
-from epigram.data.incoming_format import reader_options
-from epigram.data.reading.columns import MissingColumnError
-from epigram.data.reading.corpus import read_corpus
-from epigram.data.reading.csv_quoting import has_quoted_values, read_with_quote_fallback
-from epigram.data.reading.decoding import encoding_of
+from epigram.data.corpus import read_corpus
+from epigram.data.decoding import guess_encoding
 from epigram.data.sources.source import File, Source
+from epigram.data.tables import MissingColumnError, Options, TextTableReader, detect, formats
 from epigram.data.validation import violations
 from epigram.data.validation.row_batches import Rows
-from epigram.data.validation.row_scan import scan_rows
+from epigram.data.validation.row_rules import scan_rows
 from epigram.data.validation.settings import Action, ValidateSettings
 from epigram.data.validation.text_matching import label_column
 
 TEXT_SUFFIX = ".txt"
+COLUMN_OPTIONS = ("text", "join", "label", "label_separator")  # options of a source that also apply to new files
+FORMAT_OPTIONS = ("separator", "quote")  # options of a source that also apply to new files of its format
+MAX_HEADER = 1 << 20  # characters of a first line that are examined
 
 
 class SkippedFileError(DataError):
@@ -80,7 +80,7 @@ def _read_unchanged(file: Path, source: Source) -> tuple[str, pl.DataFrame]:
         result = error
     if sha256(file) != before:
         raise SkippedFileError(f"{name} changed while it was read; the next retraining reads it again")
-    if isinstance(result, MissingColumnError) and result.column == reader_options(file, source).get("label", "label"):
+    if isinstance(result, MissingColumnError) and result.column == _columns(source).get("label", "label"):
         raise SkippedFileError(f"{str(result).splitlines()[0]}; without labels, its texts only count for drift")
     if isinstance(result, DataError):
         raise result
@@ -91,26 +91,52 @@ def _read_unchanged(file: Path, source: Source) -> tuple[str, pl.DataFrame]:
 
 def read_file(file: Path, source: Source) -> pl.DataFrame:
     """Return the rows of one file with their labels, not validated. Raises DataError if the file cannot be read."""
-    return _read(file, source, reader_options(file, source))
+    return _read(file, source, {})
 
 
 def read_texts(file: Path, source: Source) -> list[str]:
     """Return the non-empty texts of one file, with or without labels. Raises DataError if it cannot be read."""
+    unlabelled = replace(source, task="tokens")  # the rows of this task need no labels
     if file.suffix.lower() == TEXT_SUFFIX:
-        options: dict[str, Any] = {"reader": "lines"} | encoding_of(file)
+        frame = _read_corpus(file, unlabelled, TextTableReader.detect(file, {"reader": "lines"}))
     else:
-        options = reader_options(file, source) | {"label": None}
-    frame = _read(file, replace(source, task="tokens"), options)  # the rows of this task need no labels
+        frame = _read(file, unlabelled, {"label": None})
     return frame.filter(pl.col("text") != "")["text"].to_list()
 
 
-def _read(file: Path, source: Source, options: dict[str, Any]) -> pl.DataFrame:
-    return read_with_quote_fallback(
-        lambda chosen: _read_corpus(file, source, chosen), options, file, has_quoted_values
-    )[1]
+def _read(file: Path, source: Source, options: Options) -> pl.DataFrame:
+    """Return the rows of a table; `options` override those of the source."""
+    known, suffix = formats(), file.suffix.lower()
+    if suffix not in known:
+        raise DataError(f"{file} has an unsupported file type; expected {', '.join(known)}; convert or remove it")
+    is_csv = source.read.get("reader") == known[suffix]["reader"] == "csv"
+    own = _columns(source) | (_csv_format(file, source) if is_csv else {})
+    return _read_corpus(file, source, detect(file, own | options))
 
 
-def _read_corpus(file: Path, source: Source, options: dict[str, Any]) -> pl.DataFrame:
+def _columns(source: Source) -> Options:
+    """Return the options of the source that say which columns of a table have the texts and labels."""
+    tabular = source.read.get("reader") in {each["reader"] for each in formats().values()}
+    return {name: source.read[name] for name in COLUMN_OPTIONS if tabular and name in source.read}
+
+
+def _csv_format(file: Path, source: Source) -> Options:
+    """Return the `quote` of the source, and its `separator` for a csv file.
+
+    A csv file may have commas although the source has another separator. Then its first line has commas and not that
+    separator, or no tabs if that is the separator, and the source's `quote` does not apply either.
+    """
+    own = {name: source.read[name] for name in FORMAT_OPTIONS if name in source.read}
+    if file.suffix.lower() == ".tsv":
+        return {name: value for name, value in own.items() if name == "quote"}
+    separator = own.get("separator", ",")
+    with file.open(encoding=guess_encoding(file) or "utf-8", errors="replace") as lines:
+        header = lines.readline(MAX_HEADER)
+    has_commas = separator not in header and ("," in header or separator == "\t")
+    return {} if has_commas else own
+
+
+def _read_corpus(file: Path, source: Source, options: Options) -> pl.DataFrame:
     common = {name: source.read[name] for name in ("names", "replace") if name in source.read}
     file_source = replace(
         source, files=[File(path=file.name, read=common | options)], read={}, splits={}, rows={}, keep=[]

@@ -16,12 +16,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.data.tables import formats, open_table
 from epigram.data.validation.text_matching import loose_text
 from epigram.inference.base_predictor import BasePredictor
-from epigram.inference.table_files import open_table
 from epigram.inference.tables import BATCH_TEXTS, check_columns, text_column
-from epigram.inference.texts import TABLE_SUFFIXES, decode_lines, read_lines
 from epigram.text.dataset.language import Language, as_language
+from epigram.text.lines import decode_lines, read_lines
 from epigram.text.tokens.character_ngrams import cosines, ngram_sets
 
 SIMILAR = 0.5  # cosine with a suggested text at which a text is skipped
@@ -91,7 +91,7 @@ def _score(predictor: BasePredictor, rows: pl.DataFrame, text: str) -> pl.DataFr
 
 def _read(pool: Path, text: str) -> Iterator[pl.DataFrame]:
     """Yield some rows of the pool at a time."""
-    if pool.suffix.lower() in TABLE_SUFFIXES:
+    if pool.suffix.lower() in formats():
         table = open_table(pool)
         check_columns(table, text, [*ADDED, KEY])
         for chunk in table.chunks():

@@ -13,8 +13,9 @@ import polars as pl
 
 from epigram.core.config_types import nearest
 from epigram.core.errors import ParameterError
+from epigram.data.tables import TableFile, open_table
 from epigram.inference.base_predictor import BasePredictor, TextPrediction
-from epigram.inference.table_files import Table, check_output, open_table, table_writer
+from epigram.inference.table_writer import check_output, table_writer
 
 BATCH_TEXTS = 4096  # texts per prediction call and write
 WORD = pl.Struct({"text": pl.String, "start": pl.Int64, "end": pl.Int64, "label": pl.String, "probability": pl.Float64})
@@ -66,7 +67,7 @@ def schema_of(predictor: BasePredictor) -> dict[str, Any]:
     return (LABELS if predictor.multi else LABEL) | words
 
 
-def check_columns(table: Table, text: str, added: list[str]) -> None:
+def check_columns(table: TableFile, text: str, added: list[str]) -> None:
     """Raise ParameterError if the table lacks the column `text`, or has one of the columns `added`."""
     if text not in table.columns:
         raise ParameterError(f"{table.path} has no column {text!r}: {nearest(text, table.columns)} (--text)")

@@ -21,7 +21,7 @@ PARAMS = ("validate",)
 @errors.handle_errors
 def main() -> None:
     """Write the three splits, corpus.json and the report to OUT_DIR."""
-    from epigram.data.reading.corpus import spool_corpus
+    from epigram.data.corpus import spool_corpus
     from epigram.data.sources.source import read_source
     from epigram.data.validation.data_report import render_page
     from epigram.data.validation.validate import validate

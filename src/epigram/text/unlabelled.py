@@ -12,6 +12,7 @@ import numpy as np
 from epigram.core.errors import DataError
 from epigram.core.npy_files import NpyWriter, RaggedWriter
 from epigram.core.ragged import Ragged
+from epigram.text import lines
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.held_out_texts import read_keys, text_key
 from epigram.text.tokens.encoding import TextEncoder
@@ -27,17 +28,11 @@ PARTS = ("train", "held")
 def read_lines(path: Path) -> Iterator[str]:
     """Yield the texts of a UTF-8 file, one per line, without blank lines.
 
-    Raises DataError for a line that is not UTF-8 and for a file without texts.
+    Raises DataError for a line that is not text and for a file without texts.
     """
-    empty = True
+    empty, name = True, f"{path} line"
     with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-            except UnicodeDecodeError as error:
-                raise DataError(
-                    f"{path} line {number} is not UTF-8 at byte {error.start}: save the file as UTF-8"
-                ) from None
+        for text in map(str.strip, lines.decode_lines(lines.read_lines(file, name), name)):
             if text:
                 empty = False
                 yield text
@@ -97,6 +92,6 @@ def _batches(view: View, encoder: TextEncoder, further: Iterable[str]) -> Iterat
     train = view.split("train").ids
     for first in range(0, len(train), BATCH):
         yield train[first : first + BATCH]
-    lines = iter(further)
-    while texts := list(islice(lines, BATCH)):
+    rest = iter(further)
+    while texts := list(islice(rest, BATCH)):
         yield encoder.encode(texts, NO_LIMIT).ids

@@ -23,8 +23,7 @@ from epigram.data.validation.cross_row_rules import (
 )
 from epigram.data.validation.row_batches import Rows
 from epigram.data.validation.row_index import NO_SPLIT
-from epigram.data.validation.row_rules import check_rows, corpus_schema
-from epigram.data.validation.row_scan import RowScan, scan_rows
+from epigram.data.validation.row_rules import RowScan, check_rows, corpus_schema, scan_rows
 
 REPORT = dict.fromkeys(violations.SETTINGS, "report")
 NASTY = st.text(

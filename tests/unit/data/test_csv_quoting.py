@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from epigram.core.errors import DataError
-from epigram.data.readers.csv import Csv
-from epigram.data.reading import chunks
-from epigram.data.reading.csv_quoting import has_plain_quotes, has_quoted_values, read_with_quote_fallback
+from epigram.data import chunks
+from epigram.data.readers.csv import Csv, has_plain_quotes
+from epigram.data.tables import reader_of
 
 SENTENCE = 'id\ttext\n1\t"I never thought I would like it.\n2\tBut I did."\n3\tmeh\n'  # one sentence in two rows
 
@@ -62,12 +62,8 @@ def test_marks_are_counted_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def read(path: Path, **options: str | None) -> tuple[dict[str, str | None], list[str]]:
-    def rows(given: dict[str, str | None]) -> pl.DataFrame:
-        reader = Csv(label=None, separator=given["separator"] or ",", quote=given.get("quote", '"'))
-        return pl.concat(reader.read(path))
-
-    chosen, frame = read_with_quote_fallback(rows, {"reader": "csv", **options}, path, has_quoted_values)
-    return chosen, frame["text"].to_list()
+    chosen = Csv.detect(path, {"reader": "csv", "label": None, **options})
+    return chosen, pl.concat(reader_of(chosen).read(path))["text"].to_list()
 
 
 def test_a_tsv_is_read_by_its_lines_only_if_they_are_rows(tmp_path: Path) -> None:

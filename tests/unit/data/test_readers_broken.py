@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epigram.core.errors import EpigramError
+from epigram.data.corpus import read_corpus
 from epigram.data.readers import KINDS
-from epigram.data.reading.corpus import read_corpus
 from epigram.data.sources.source import File, Source
 
 OPTIONS: dict[str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from epigram.core.errors import DataError, InputMissingError
-from epigram.data.reading.corpus import read_corpus
+from epigram.data.corpus import read_corpus
 from epigram.data.sources.source import File, Source, load_source
 
 SOURCES = Path(__file__).parents[3] / "data/sources"

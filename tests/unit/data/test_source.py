@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from epigram.core.errors import InputMissingError, ParameterError
+from epigram.data.corpus import NO_READER, ReaderOptions
 from epigram.data.readers import KINDS
-from epigram.data.reading.corpus import NO_READER, ReaderOptions
 from epigram.data.sources.source import load_source, read_source
 
 SOURCES = Path(__file__).parents[3] / "data/sources"

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from epigram.data.reading.corpus import NO_READER, read_corpus
+from epigram.data.corpus import NO_READER, read_corpus
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import Source, load_source

@@ -15,12 +15,12 @@ from hypothesis import settings as budget
 from hypothesis import strategies as st
 
 from epigram.core.errors import DataError
+from epigram.data import chunks, decoding
+from epigram.data.corpus import read_corpus
 from epigram.data.readers import csv, jsonl
-from epigram.data.reading import chunks, decoding
-from epigram.data.reading.corpus import read_corpus
 from epigram.data.sources.source import File, Source
 from epigram.data.validation import row_batches as batches
-from epigram.data.validation import row_scan
+from epigram.data.validation import row_rules
 from epigram.data.validation.row_index import ROWS_PER_STEP, LabelCodes
 from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.text_matching import loose_text
@@ -72,7 +72,7 @@ def test_the_size_of_a_batch_changes_nothing(rows: list[tuple[Any, ...]], capped
 @budget(max_examples=12, deadline=None)
 def test_texts_of_one_hash_are_told_apart(rows: list[tuple[Any, ...]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_scan, "loose_text", loose_text().str.len_bytes)
+        patch.setattr(row_rules, "loose_text", loose_text().str.len_bytes)
         collided = judged(rows)
     assert same(collided, judged(rows))
 
@@ -142,15 +142,15 @@ def test_a_row_that_never_ends_is_refused_before_it_is_read_whole(
     monkeypatch.setattr(chunks, "MAX_ROW_SIZE", 1_000)
     path = tmp_path / f"a.{kind}"
     path.write_text(text + "a b\n" * 1_000 if kind == "csv" else text + "a" * 4_000)
-    reader = csv.read_tables(path, csv.Csv()) if kind == "csv" else jsonl.read_tables(path)
+    reader = csv.Csv() if kind == "csv" else jsonl.JsonLines()
     with pytest.raises(DataError, match=rf"a\.{kind} has a row of more than 0 MB"):
-        list(reader)
+        list(reader.tables(path))
 
 
 def test_a_csv_of_too_many_columns_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(",".join(f"c{n}" for n in range(10_001)) + "\n")
     with pytest.raises(DataError, match=r"a\.csv has more than 10,000 columns"):
-        list(csv.read_tables(tmp_path / "a.csv", csv.Csv()))
+        list(csv.Csv().tables(tmp_path / "a.csv"))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "gbk"])

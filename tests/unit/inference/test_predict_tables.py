@@ -12,7 +12,8 @@ import pytest
 
 from epigram.cli import app as cli
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.inference import table_files, tables
+from epigram.data.tables import TableFile, open_table
+from epigram.inference import table_writer, tables
 from epigram.inference.predictor import Predictor
 from tests.support.linear_models import SEVERAL, TRAIN, svm
 from tests.support.small_systems import LABELS as WORD_SYSTEM_LABELS
@@ -56,24 +57,24 @@ def test_rows_and_columns_stay_and_each_row_has_its_label(
 def test_the_table_is_read_predicted_and_written_in_chunks(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("epigram.data.reading.chunks.CHUNK_SIZE", 4096)
+    monkeypatch.setattr("epigram.data.chunks.CHUNK_SIZE", 4096)
     monkeypatch.setattr(tables, "BATCH_TEXTS", 10)
     texts = [f"{ROWS[i % 3][1].split()[0]} {'unseen ' * 20}{i}" for i in range(1000)]
     predictor, asked, read, written = Predictor(model), list[int](), list[int](), list[int]()
-    answer, lines, chunks = predictor.predict, table_files._line_writer, table_files.Table.chunks
+    answer, lines, chunks = predictor.predict, table_writer._line_writer, TableFile.chunks
     monkeypatch.setattr(predictor, "predict", lambda given: (asked.append(len(given)), answer(given))[1])
 
     def noted(*arguments: object) -> Callable[[pl.DataFrame], None]:
         append = lines(*arguments)  # type: ignore[arg-type]
         return lambda rows: (written.append(rows.height), append(rows))[1]
 
-    def sized(table: table_files.Table) -> Iterator[pl.DataFrame]:
+    def sized(table: TableFile) -> Iterator[pl.DataFrame]:
         for chunk in chunks(table):
             read.append(chunk.height)
             yield chunk
 
-    monkeypatch.setattr(table_files, "_line_writer", noted)
-    monkeypatch.setattr(table_files.Table, "chunks", sized)
+    monkeypatch.setattr(table_writer, "_line_writer", noted)
+    monkeypatch.setattr(TableFile, "chunks", sized)
     source = write(pl.DataFrame({"text": texts}), tmp_path / "in.csv")
     counts = tables.predict_table(predictor, source, tmp_path / "out.csv", text="text")
     assert (counts.rows, sum(written)) == (1000, 1000)
@@ -237,14 +238,14 @@ def test_quotation_marks_of_a_table_may_be_plain_characters(kind: str, tmp_path:
     }[kind]
     wanted = {"csv": ['5" long', "fine"], "tsv": ['"I never thought I would like it.', 'But I did."', "meh"]}[kind]
     (tmp_path / f"in.{kind}").write_text(content)
-    table = table_files.open_table(tmp_path / f"in.{kind}")
-    assert (table.rows, table.quote) == (len(wanted), None)
+    table = open_table(tmp_path / f"in.{kind}")
+    assert (table.rows, table.reader.quote) == (len(wanted), None)
     assert pl.concat(table.chunks())["text"].to_list() == wanted
 
 
 def test_a_quoted_text_of_a_tsv_keeps_its_line_break(tmp_path: Path) -> None:
     (tmp_path / "in.tsv").write_text('id\ttext\n1\t"one\ntwo"\n2\tmeh\n')
-    table = table_files.open_table(tmp_path / "in.tsv")
+    table = open_table(tmp_path / "in.tsv")
     assert (table.rows, pl.concat(table.chunks())["text"].to_list()) == (2, ["one\ntwo", "meh"])
 
 
@@ -263,7 +264,7 @@ def test_a_csv_that_quotes_some_texts_and_not_others_is_refused_with_advice(
 ) -> None:
     (tmp_path / "in.csv").write_text(f'text,label\n"fine",2\n{row}\n')
     with pytest.raises(DataError, match=rf"in\.csv {said}"):
-        table_files.open_table(tmp_path / "in.csv")
+        open_table(tmp_path / "in.csv")
 
 
 def test_a_bar_is_shown_on_a_terminal_only(

@@ -12,8 +12,8 @@ import pytest
 
 from epigram.cli import app as cli
 from epigram.core.errors import DataError, ParameterError
-from epigram.inference import texts
 from epigram.inference.predictor import Predictor
+from epigram.text import lines
 from tests.support.linear_models import LABELS, SEVERAL, svm
 
 
@@ -77,11 +77,11 @@ def test_control_characters_of_a_text_are_not_printed_and_json_keeps_them(
 
 
 def test_a_line_without_end_is_refused_before_it_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "LONGEST_LINE", 10)
-    assert list(texts.read_lines(io.BytesIO(b"123456789\n1234567890"), "x line")) == [b"123456789\n", b"1234567890"]
+    monkeypatch.setattr(lines, "LONGEST_LINE", 10)
+    assert list(lines.read_lines(io.BytesIO(b"123456789\n1234567890"), "x line")) == [b"123456789\n", b"1234567890"]
     file = io.BytesIO(b"short\n" + b"a" * 100)
     with pytest.raises(DataError, match="x line 2 is longer than 0 MB; write one text per line"):
-        list(texts.read_lines(file, "x line"))
+        list(lines.read_lines(file, "x line"))
     assert file.tell() == 17
 
 

@@ -17,7 +17,7 @@ from hypothesis import settings as budget
 from hypothesis import strategies as st
 
 from epigram.core.errors import DataError, ParameterError
-from epigram.data.reading.corpus import read_corpus
+from epigram.data.corpus import read_corpus
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import load_source

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from epigram.core.errors import DataError, ParameterError
-from epigram.data.reading.corpus import read_corpus
+from epigram.data.corpus import read_corpus
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import File, load_source

@@ -13,7 +13,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.data.reading.corpus import read_corpus
+from epigram.data.corpus import read_corpus
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import load_source

@@ -10,8 +10,8 @@ from typing import ClassVar, Literal
 import polars as pl
 
 from epigram.core.errors import DataError
+from epigram.data.decoding import read_lines
 from epigram.data.readers import Reader, register
-from epigram.data.reading.decoding import read_lines
 from epigram.data.sources.source import SourceSection
 
 

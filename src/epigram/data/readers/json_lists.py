@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,20 +10,18 @@ import polars as pl
 
 from epigram.core.config_types import parse_json
 from epigram.core.errors import DataError
+from epigram.data.decoding import open_text, to_utf8, translate_polars_errors
 from epigram.data.readers import register
-from epigram.data.reading.columns import Columns, map_columns
-from epigram.data.reading.decoding import open_text, to_utf8, translate_polars_errors
+from epigram.data.tables import TextTableReader
 
 
 @register("json_lists")
 @dataclass(frozen=True, kw_only=True)
-class JsonLists(Columns):
+class JsonLists(TextTableReader):
     """Reader for a JSON file of columns."""
 
-    encoding: str = "utf-8"
-
-    def read(self, path: Path) -> Iterator[pl.DataFrame]:
-        """Yield the rows; `line` counts them.
+    def tables(self, path: Path, only: Sequence[str] | None = None) -> Iterator[tuple[pl.Series, pl.DataFrame]]:
+        """Yield one table of all lists; lines count its rows.
 
         Raises DataError unless the file is an object of lists of equal length.
         """
@@ -39,7 +37,7 @@ class JsonLists(Columns):
             raise DataError(f"{path} has lists of different lengths; expected lists of the same length")
         with translate_polars_errors(path):
             table = _to_frame(value, path)
-        yield map_columns(table, self, path, pl.int_range(1, table.height + 1, eager=True))
+        yield pl.int_range(1, table.height + 1, eager=True), table
 
 
 def _to_frame(value: dict[str, list[object]], path: Path) -> pl.DataFrame:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import polars as pl
 
 from epigram.core.config_types import parse_json
 from epigram.core.errors import DataError
+from epigram.data.chunks import LongRowError, read_chunks
+from epigram.data.decoding import open_text, to_utf8, translate_polars_errors
 from epigram.data.readers import register
-from epigram.data.reading.chunks import LongRowError, read_chunks
-from epigram.data.reading.columns import Columns, map_columns
-from epigram.data.reading.decoding import open_text, to_utf8, translate_polars_errors
+from epigram.data.tables import Options, TextTableReader
 
 # escape of a surrogate without its other half
 LONE_SURROGATE = re.compile(rb"\\u[dD](?:[89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..\\u[dD])[c-fC-F])")
@@ -23,37 +24,30 @@ LONE_SURROGATE = re.compile(rb"\\u[dD](?:[89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[d
 
 @register("jsonl")
 @dataclass(frozen=True, kw_only=True)
-class JsonLines(Columns):
+class JsonLines(TextTableReader):
     """Reader for a jsonl file."""
 
-    encoding: str = "utf-8"
+    suffixes: ClassVar[dict[str, Options]] = {".jsonl": {}}
 
-    def read(self, path: Path) -> Iterator[pl.DataFrame]:
-        """Yield the rows; keys may first appear in any line, and `line` counts objects.
+    def tables(self, path: Path, only: Sequence[str] | None = None) -> Iterator[tuple[pl.Series, pl.DataFrame]]:
+        """Yield all keys as columns; keys may first appear in any line, and lines count objects.
 
         Raises DataError for a line that is not a JSON object or contains a lone surrogate (which polars converts to a
-        NUL byte), a wrong encoding or a key that no line has.
+        NUL byte), and for a wrong encoding.
         """
-        rows = 0
-        for table in read_tables(path, self.encoding):
-            lines = pl.int_range(rows + 1, rows + table.height + 1, eager=True)
-            rows += table.height
-            yield map_columns(table, self, path, lines)
-
-
-def read_tables(path: Path, encoding: str = "utf-8") -> Iterator[pl.DataFrame]:
-    """Yield all keys as columns, one chunk at a time. Raises DataError as `read` does."""
-    source = to_utf8(path, encoding)
-    try:
-        with translate_polars_errors(path):
-            schema = _infer_schema(source, path)
-            for chunk in read_chunks(source, path):
-                _check_surrogates(chunk)
-                yield pl.read_ndjson(chunk, schema=schema)
-    except LongRowError:
-        raise
-    except DataError as error:
-        raise _invalid_line_error(path, source, error) from None
+        source, rows = to_utf8(path, self.encoding), 0
+        try:
+            with translate_polars_errors(path):
+                schema = _infer_schema(source, path)
+                for chunk in read_chunks(source, path):
+                    _check_surrogates(chunk)
+                    table = pl.read_ndjson(chunk, schema=schema)
+                    yield pl.int_range(rows + 1, rows + table.height + 1, eager=True), table
+                    rows += table.height
+        except LongRowError:
+            raise
+        except DataError as error:
+            raise _invalid_line_error(path, source, error) from None
 
 
 def _infer_schema(source: Path | io.BytesIO, path: Path) -> pl.Schema:

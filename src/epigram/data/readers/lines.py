@@ -8,8 +8,8 @@ from pathlib import Path
 
 import polars as pl
 
+from epigram.data.decoding import read_lines
 from epigram.data.readers import Reader, register
-from epigram.data.reading.decoding import read_lines
 
 
 @register("lines")

@@ -10,9 +10,9 @@ from typing import ClassVar
 import polars as pl
 
 from epigram.core.errors import DataError
+from epigram.data.decoding import read_lines
 from epigram.data.readers import Reader, register
 from epigram.data.readers.conll import SentenceLabels, infer_label
-from epigram.data.reading.decoding import read_lines
 
 COLUMNS = pl.Schema({"line": pl.Int64(), "tokens": pl.List(pl.String), "token_labels": pl.List(pl.String)})
 NO_EDIT = {"noop", "UNK"}

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import polars as pl
 import polars.selectors as cs
 
 from epigram.core.errors import DataError, InputMissingError
 from epigram.core.limits import LIMITS
+from epigram.data.decoding import translate_polars_errors
 from epigram.data.readers import register
-from epigram.data.reading.columns import Columns, map_columns
-from epigram.data.reading.decoding import translate_polars_errors
+from epigram.data.tables import Options, TableReader
 
 BATCH = 50_000  # rows
 STRING_OVERHEAD = 16  # bytes that polars needs for a string in addition to its characters
@@ -21,30 +22,29 @@ STRING_OVERHEAD = 16  # bytes that polars needs for a string in addition to its 
 
 @register("parquet")
 @dataclass(frozen=True, kw_only=True)
-class Parquet(Columns):
+class Parquet(TableReader):
     """Reader for a parquet file."""
 
-    def read(self, path: Path) -> Iterator[pl.DataFrame]:
-        """Yield the needed columns in batches.
+    suffixes: ClassVar[dict[str, Options]] = {".parquet": {}}
 
-        Raises DataError for a corrupt file, a decompression bomb or a missing column, InputMissingError for a missing
-        file.
+    def tables(self, path: Path, only: Sequence[str] | None = None) -> Iterator[tuple[pl.Series, pl.DataFrame]]:
+        """Yield an empty table of all columns, then the columns `only` in batches.
+
+        Raises DataError for a corrupt file or a decompression bomb, InputMissingError for a missing file.
         """
         if not path.is_file():
             raise InputMissingError(f"{path} is missing; run the download stage (dvc repro)")
         with translate_polars_errors(path):
-            schema, rows = pl.scan_parquet(path, glob=False).collect_schema(), 0
-            empty = pl.DataFrame(schema=schema)
-            yield map_columns(empty, self, path, pl.Series(dtype=pl.Int64))  # reports a missing column
-            selected = [name for name in schema if name in {*self.required(), *self.keep}]
-            remaining = _remaining_bytes(path, len(selected))
-            scan = pl.scan_parquet(path, glob=False).select(cs.by_name(selected))
-            for table in scan.collect_batches(chunk_size=BATCH, maintain_order=True):
-                lines = pl.int_range(rows + 1, rows + table.height + 1, eager=True)
-                rows += table.height
-                remaining -= sum(table.select(cs.string().str.len_bytes().sum()).row(0))
+            scan, rows = pl.scan_parquet(path, glob=False), 0
+            schema = scan.collect_schema()
+            yield pl.Series(dtype=pl.Int64), pl.DataFrame(schema=schema)  # shows a missing column
+            names = [name for name in schema if only is None or name in only]
+            remaining = _remaining_bytes(path, len(names))
+            for table in scan.select(cs.by_name(names)).collect_batches(chunk_size=BATCH, maintain_order=True):
+                remaining -= sum(int(column.str.len_bytes().sum()) for column in table.select(cs.string()))
                 _check_remaining(remaining, path)
-                yield map_columns(table, self, path, lines)
+                yield pl.int_range(rows + 1, rows + table.height + 1, eager=True), table
+                rows += table.height
 
 
 def _remaining_bytes(path: Path, columns: int) -> int:

@@ -9,9 +9,9 @@ from pathlib import Path
 import polars as pl
 
 from epigram.core.errors import DataError
+from epigram.data.decoding import decode
 from epigram.data.readers import Reader, register
-from epigram.data.reading.decoding import decode
-from epigram.data.reading.tar_contents import COLUMNS, iter_contents
+from epigram.data.tar_contents import COLUMNS, iter_contents
 
 
 @register("posts")

@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 
 from epigram.core.errors import DataError
+from epigram.data.decoding import read_lines
 from epigram.data.readers import Reader, register
-from epigram.data.reading.decoding import read_lines
 
 TREE = r"^\s*\((\d+) .*\)\s*$"
 LEAF = r"\((\d+) ([^() ]+)\)"  # a word may contain a no-break space: 8 1/2

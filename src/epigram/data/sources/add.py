@@ -12,22 +12,14 @@ from typing import Any, Literal
 import polars as pl
 
 from epigram.core.config_types import check_name, parse_integer, shown
-from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import atomic_file, sha256, write_text
-from epigram.data.readers import KINDS
-from epigram.data.reading.csv_quoting import has_quoted_values, read_with_quote_fallback
-from epigram.data.reading.decoding import encoding_of
-from epigram.data.reading.splitting import SPLIT_BY_NAME
+from epigram.data import tables
 from epigram.data.sources.replace import HEAD, known_checksums, with_own_keys
 from epigram.data.sources.source import CONTROL_CHARACTER, GROWING_SUFFIX, SOURCES
+from epigram.data.splitting import SPLIT_BY_NAME
 
 LOCAL_FOLDER = Path("data/local")
-READER_BY_SUFFIX: dict[str, dict[str, Any]] = {
-    ".csv": {"reader": "csv"},
-    ".tsv": {"reader": "csv", "separator": "\t"},
-    ".jsonl": {"reader": "jsonl"},
-    ".parquet": {"reader": "parquet"},
-}
 HAN = r"[\u4e00-\u9fff]"
 
 
@@ -61,10 +53,9 @@ def add_source(
             f"--name is {name!r}; choose a name that does not end with {GROWING_SUFFIX}, as those of epigram retrain do"
         )
     known = known_checksums(description, replace=replace)
-    if not file.is_file():
-        raise InputMissingError(f"{file} is {'a folder; expected a file' if file.is_dir() else 'missing'}")
     options = {"text": text, "label": label, "split": split, "label_separator": label_separator}
-    read, frame = _read_file(file, {key: value for key, value in options.items() if value is not None})
+    read = tables.detect(file, {key: value for key, value in options.items() if value is not None})
+    frame = pl.concat(tables.reader_of(read).read(file))
     copy, digest = LOCAL_FOLDER / f"{name}{file.suffix.lower()}", sha256(file)
     if os.path.lexists(root / copy) and not ((root / copy).is_file() and sha256(root / copy) in {digest, *known}):
         raise ParameterError(f"{copy} already exists with other content; choose another --name or move that file")
@@ -88,21 +79,6 @@ def add_source(
             raise DataError(f"{file} changed while it was read; add it again when it is complete")
     write_text(description, _to_yaml(values))
     return description
-
-
-def _read_file(file: Path, columns: dict[str, Any]) -> tuple[dict[str, Any], pl.DataFrame]:
-    """Return the `read` section of the description, and the rows."""
-    if file.suffix.lower() not in READER_BY_SUFFIX:
-        raise ParameterError(f"{file} has an unsupported file type; expected {', '.join(READER_BY_SUFFIX)}")
-    values = READER_BY_SUFFIX[file.suffix.lower()] | columns
-    if values["reader"] != "parquet":
-        values |= encoding_of(file)
-    return read_with_quote_fallback(lambda options: _read_rows(file, options), values, file, has_quoted_values)
-
-
-def _read_rows(file: Path, values: dict[str, Any]) -> pl.DataFrame:
-    reader = KINDS[values["reader"]](**{key: value for key, value in values.items() if key != "reader"})
-    return pl.concat(reader.read(file))
 
 
 def _guess_language(frame: pl.DataFrame) -> str:

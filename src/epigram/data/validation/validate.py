@@ -14,12 +14,18 @@ from epigram.core.config_types import parse_integer
 from epigram.core.errors import DataError, ParameterError
 from epigram.data.sources.source import check_named_labels
 from epigram.data.validation import report_notes, violations
-from epigram.data.validation.cross_row_rules import RuleResults, absent_labels, apply_rules
+from epigram.data.validation.cross_row_rules import (
+    RuleResults,
+    absent_labels,
+    apply_rules,
+    count_leaks,
+    count_repeats,
+    in_train,
+)
 from epigram.data.validation.folds import assign_folds, describe_folds, lacks_test, needs_folds
-from epigram.data.validation.leakage import count_leaks, count_repeats, in_train
 from epigram.data.validation.row_batches import Part, Rows
 from epigram.data.validation.row_index import NO_SPLIT, TRAIN, LabelCodes, SplitCodes, split_names
-from epigram.data.validation.row_scan import RowScan, scan_rows
+from epigram.data.validation.row_rules import RowScan, scan_rows
 from epigram.data.validation.settings import Action, ValidateSettings
 from epigram.data.validation.splits import create_splits, limit_train
 from epigram.data.validation.statistics import corpus_statistics

@@ -150,7 +150,7 @@ def _create_dataset(root: Path, base: str, rows: Path, description_file: Path, s
 
 def _validated(root: Path, source: Source, settings: Settings, scratch: Path) -> Validated:
     """Download and validate the base as the pipeline does, but with all its training rows."""
-    from epigram.data.reading.corpus import spool_corpus
+    from epigram.data.corpus import spool_corpus
     from epigram.data.sources.fetch import Fetcher
     from epigram.data.validation.validate import validate
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
@@ -24,13 +24,6 @@ CHARACTER_MAP = 2  # field of the normalizer
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4  # kinds of a piece
 NEVER = -1e6  # score of a piece that no text may contain
 PADDING = "<pad>"
-
-
-class Field(NamedTuple):
-    """Field of a message: its number, and an integer or the bytes of any other value."""
-
-    number: int
-    value: int | bytes
 
 
 def read_unigram(path: Path) -> Tokenizer:
@@ -53,16 +46,20 @@ def read_unigram(path: Path) -> Tokenizer:
 
 def _tokenizer(data: bytes) -> Tokenizer:
     fields = list(_fields(data))
-    pieces = [_piece(_bytes(field.value)) for field in fields if field.number == PIECES]
-    padding = next(place for place, (_, _, kind) in enumerate(pieces) if kind == USER_DEFINED)
-    unknown = next(place for place, (_, _, kind) in enumerate(pieces) if kind == UNKNOWN)
-    entries = [(text, score if kind == NORMAL else NEVER) for text, score, kind in pieces]
-    entries[padding] = PADDING, NEVER
-    normalizer = next(dict(_fields(_bytes(field.value))) for field in fields if field.number == NORMALIZER)
-    tokenizer = Tokenizer(models.Unigram(entries, unk_id=unknown))
+    pieces: list[dict[int, Any]] = [
+        {SCORE: bytes(4), KIND: NORMAL} | dict(_fields(value)) for number, value in fields if number == PIECES
+    ]
+    normalizer = next(dict(_fields(value)) for number, value in fields if number == NORMALIZER)
+    kinds = [piece[KIND] for piece in pieces]
+    entries = [
+        (piece[PIECE].decode(), struct.unpack("<f", piece[SCORE])[0] if piece[KIND] == NORMAL else NEVER)
+        for piece in pieces
+    ]
+    entries[kinds.index(USER_DEFINED)] = PADDING, NEVER
+    tokenizer = Tokenizer(models.Unigram(entries, unk_id=kinds.index(UNKNOWN)))
     tokenizer.normalizer = normalizers.Sequence(
         [
-            normalizers.Precompiled(_bytes(normalizer[CHARACTER_MAP])),
+            normalizers.Precompiled(normalizer[CHARACTER_MAP]),
             normalizers.Replace(Regex(" {2,}"), " "),
             normalizers.Strip(),
         ]
@@ -71,33 +68,23 @@ def _tokenizer(data: bytes) -> Tokenizer:
     return disable_padding_and_truncation(tokenizer)
 
 
-def _piece(message: bytes) -> tuple[str, float, int]:
-    """Return text, score and kind of a piece."""
-    found = dict(_fields(message))
-    score, kind = found.get(SCORE, b"\0\0\0\0"), found.get(KIND, NORMAL)
-    return _bytes(found[PIECE]).decode(), struct.unpack("<f", _bytes(score))[0], int(kind)
+def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield the number and value of each field of a message: an integer, or the bytes of any other value.
 
-
-def _bytes(value: int | bytes) -> bytes:
-    if isinstance(value, int):
-        raise TypeError("a number instead of bytes")
-    return value
-
-
-def _fields(data: bytes) -> Iterator[Field]:
-    """Yield the fields of a message. Raises IndexError or ValueError if it is damaged."""
+    Raises IndexError or ValueError if the message is damaged.
+    """
     place = 0
     while place < len(data):
         key, place = _varint(data, place)
         number, wire = key >> 3, key & 7
         if wire == 0:
             value, place = _varint(data, place)
-            yield Field(number, value)
+            yield number, value
             continue
         size, place = (8, place) if wire == 1 else (4, place) if wire == 5 else _varint(data, place)
         if wire not in {1, 2, 5} or place + size > len(data):
             raise ValueError(f"damaged at byte {place}")
-        yield Field(number, data[place : place + size])
+        yield number, data[place : place + size]
         place += size
 
 

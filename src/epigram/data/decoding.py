@@ -13,7 +13,7 @@ from typing import IO, TextIO
 import polars as pl
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.data.reading.guessing import SAMPLE_SIZE, guess
+from epigram.text.guessing import SAMPLE_SIZE, guess
 
 BLOCK_SIZE = 8 << 20
 UTF_8 = {"utf-8", "utf-8-sig"}
@@ -138,12 +138,6 @@ def guess_encoding(path: Path) -> str:
     """Return the most likely encoding of a file, or "" if none is likely."""
     with path.open("rb") as file:
         return _guess_refined(file, 0)
-
-
-def encoding_of(path: Path) -> dict[str, str]:
-    """Return the option `encoding` with which a reader reads the file; empty for UTF-8, and if none is likely."""
-    encoding = guess_encoding(path)
-    return {} if encoding in {"", "utf-8"} else {"encoding": encoding}
 
 
 def _guess_refined(file: IO[bytes], offset: int) -> str:

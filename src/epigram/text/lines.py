@@ -1,4 +1,4 @@
-"""Reading of texts from UTF-8 bytes."""
+"""Lines of UTF-8 bytes, one text per line, read without holding the file in memory."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from itertools import count
 from typing import IO
 
 from epigram.core.errors import DataError
+from epigram.text.guessing import guess
 
 LONGEST_LINE = 64 << 20  # bytes
-TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 def read_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
@@ -39,7 +39,5 @@ def decode_lines(lines: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def _not_utf8(line: bytes, place: str) -> DataError:
-    from epigram.data.reading.guessing import guess
-
     likely = guess(line)
     return DataError(f"{place} is not UTF-8{f', it looks like {likely}' if likely else ''}; convert it to UTF-8")

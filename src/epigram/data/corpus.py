@@ -14,12 +14,12 @@ import polars.selectors as cs
 from epigram.core.config_types import nearest, validate_as
 from epigram.core.errors import DataError, ParameterError
 from epigram.data.readers import KINDS
-from epigram.data.reading.merging import drop_repeated_texts
-from epigram.data.reading.spans import label_tokens
-from epigram.data.reading.splitting import split_rows
 from epigram.data.sources.source import ROLES, File, Source, SourceSection
+from epigram.data.spans import label_tokens
+from epigram.data.splitting import split_rows
 
 NO_READER = "none"  # the reader of a file without texts
+NO_LETTERS = r"[^\p{L}\p{N}]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ def spool_corpus(source: Source, raw: Path, spool: Path) -> pl.LazyFrame:
         raise ParameterError(f"dataset {source.name} has only files and no texts; choose another dataset")
     frame = split_rows(_concatenate(frames, source), source)
     if source.distinct is not None:
-        frame = drop_repeated_texts(frame.collect(), letters_only=source.distinct == "letters").lazy()
+        frame = _drop_repeated_texts(frame.collect(), letters_only=source.distinct == "letters").lazy()
     _check_row_counts(frame, source)
     roles = [name for name in ROLES if name in frame.collect_schema()]
     return frame.select(cs.by_name(*roles, *source.keep))  # pl.col treats `*` and `^x$` as patterns
@@ -155,6 +155,20 @@ def _apply_multi_labels(frame: pl.DataFrame, options: ReaderOptions, where: str)
     named = pl.col("label").list.eval(label.replace(options.names))
     frame = frame.with_columns(named.list.unique(maintain_order=True))
     return frame.filter(pl.col("label").list.len() > 0) if options.named_only else frame
+
+
+def _drop_repeated_texts(frame: pl.DataFrame, *, letters_only: bool) -> pl.DataFrame:
+    """Drop training rows with a text of dev or test, with the text of an earlier training row, or without a text.
+
+    Rows without a split count as training rows. With `letters_only`, texts are equal if their letters and digits are
+    equal, ignoring case.
+    """
+    text = pl.col("text")
+    key = text.str.to_lowercase().str.replace_all(NO_LETTERS, "") if letters_only else text
+    held_out = pl.col("split").is_in(["dev", "test"]).fill_null(False)
+    seen = frame.filter(held_out).select(key.unique()).to_series()
+    first = key.is_first_distinct().over(held_out)
+    return frame.filter(held_out | (~key.is_in(seen.implode()) & first & (text != "")))
 
 
 def _check_row_counts(frame: pl.LazyFrame, source: Source) -> None:

@@ -1,0 +1,212 @@
+"""Tables, files with named columns: their reader by the suffix of the file, and the columns' roles in a corpus."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import polars as pl
+import polars.selectors as cs
+
+from epigram.core.config_types import nearest
+from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.data.decoding import guess_encoding
+from epigram.data.readers import KINDS, Reader
+
+Options = dict[str, Any]  # the `read` section of a source: reader, and the options of that reader
+
+
+class MissingColumnError(DataError):
+    """Error for a table that lacks the column `column`."""
+
+    def __init__(self, message: str, column: str) -> None:
+        super().__init__(message)
+        self.column = column
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableReader(Reader):
+    """Base class of readers for tables: the column of each role, or None if there is no such column.
+
+    `suffixes` has the options that read the files of each suffix.
+    """
+
+    suffixes: ClassVar[dict[str, Options]] = {}
+
+    text: str | list[str] = "text"  # several columns are joined by `join`
+    join: str = " "
+    label: str | None = "label"
+    label_separator: str | None = None  # of several labels in one string: "sports|politics"
+    split: str | None = None
+    tokens: str | None = None  # a list, or a string that is split at spaces
+    token_labels: str | None = None
+    spans: str | None = None  # marked parts of the text, which become token labels
+    keep: list[str] = field(default_factory=list)  # columns to keep, if this file has them
+
+    @abstractmethod
+    def tables(self, path: Path, only: Sequence[str] | None = None) -> Iterator[tuple[pl.Series, pl.DataFrame]]:
+        """Yield the rows in order, some at a time: their lines in the file, and at least the columns `only`, or all.
+
+        There is at least one table, which may be empty. Raises DataError for a file that cannot be read.
+        """
+
+    def read(self, path: Path) -> Iterator[pl.DataFrame]:
+        """Yield the roles of the rows. Raises DataError as `tables` does, and for a missing column."""
+        for lines, table in self.tables(path, [*self._required(), *self.keep]):
+            yield map_columns(table, self, path, lines)
+
+    def _required(self) -> list[str]:
+        """Return the columns that the table must have."""
+        texts = [self.text] if isinstance(self.text, str) else self.text
+        others = (self.label, self.split, self.tokens, self.token_labels, self.spans)
+        return [*texts, *(name for name in others if name is not None)]
+
+    @classmethod
+    def detect(cls, path: Path, options: Options) -> Options:
+        """Return `options` with those that the content of the file determines."""
+        return options
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextTableReader(TableReader):
+    """Base class of readers for tables in text files."""
+
+    encoding: str = "utf-8"
+
+    @classmethod
+    def detect(cls, path: Path, options: Options) -> Options:
+        """Return `options` with the likely encoding, if it is not UTF-8."""
+        encoding = guess_encoding(path)
+        return options if encoding in {"", "utf-8"} else options | {"encoding": encoding}
+
+
+def formats() -> dict[str, Options]:
+    """Return the options that read the tables of each suffix."""
+    kinds = {name: KINDS[name] for name in KINDS}
+    return {
+        suffix: {"reader": name} | options
+        for name, kind in kinds.items()
+        if issubclass(kind, TableReader)
+        for suffix, options in kind.suffixes.items()
+    }
+
+
+def detect(path: Path, options: Options) -> Options:
+    """Return `options` completed by the reader, the encoding and the format of a file.
+
+    Raises InputMissingError, ParameterError for an unknown suffix, and DataError if the format cannot be detected.
+    """
+    known, suffix = formats(), path.suffix.lower()
+    if suffix not in known:
+        raise ParameterError(f"{path} has an unsupported file type; expected {', '.join(known)}")
+    if not path.is_file():
+        raise InputMissingError(f"{path} is {'a folder; expected a file' if path.is_dir() else 'missing'}")
+    return _table_reader(known[suffix]["reader"]).detect(path, known[suffix] | options)
+
+
+def reader_of(options: Options) -> TableReader:
+    """Return the reader that `options` describe."""
+    return _table_reader(options["reader"])(**{key: value for key, value in options.items() if key != "reader"})
+
+
+def _table_reader(name: str) -> type[TableReader]:
+    kind = KINDS[name]
+    assert issubclass(kind, TableReader)
+    return kind
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """File with rows and named columns; values of csv and tsv files are strings."""
+
+    path: Path
+    reader: TableReader
+    columns: list[str]
+    rows: int
+
+    def chunks(self) -> Iterator[pl.DataFrame]:
+        """Yield all columns of the rows in order, some rows at a time. Raises DataError for a damaged file."""
+        return (table for _, table in self.reader.tables(self.path))
+
+
+def open_table(path: Path) -> TableFile:
+    """Read the file to find its format, columns and number of rows.
+
+    Raises ParameterError for an unknown suffix, InputMissingError and DataError for a file that cannot be read.
+    """
+    columns, rows = list[str](), 0
+    try:
+        reader = reader_of(detect(path, {}))
+        for _, table in reader.tables(path):
+            columns, rows = table.columns, rows + table.height
+    except DataError as error:
+        first, *others = str(error).split("\n")
+        details = [line for line in others if "read." not in line]  # the others are advice about data/sources
+        raise DataError("\n".join([first, *details])) from None
+    if repeated := [name for name in columns if name and f"{name}_duplicated_0" in columns]:
+        raise DataError(f"{path} has two columns named {repeated[0]!r}; rename one")
+    return TableFile(path, reader, columns, rows)
+
+
+def map_columns(table: pl.DataFrame, columns: TableReader, path: Path, lines: pl.Series) -> pl.DataFrame:
+    """Return line (from `lines`), text, and if declared, label, split, tokens, token_labels, spans and kept columns.
+
+    Raises DataError for a missing column, and lists the columns of the table.
+    """
+    _check_columns(columns._required(), table.columns, path)
+    texts = [columns.text] if isinstance(columns.text, str) else columns.text
+    selected: list[pl.Expr | pl.Series] = [
+        lines.cast(pl.Int64).alias("line"),
+        pl.concat_str(
+            [_string_column(table, name, path).fill_null("") for name in texts], separator=columns.join
+        ).alias("text"),
+    ]
+    if columns.label is not None:
+        selected.append(_string_or_list_column(table, columns.label, columns.label_separator, path).alias("label"))
+    if columns.split is not None:
+        selected.append(_string_column(table, columns.split, path).alias("split"))
+    for role, name in (("tokens", columns.tokens), ("token_labels", columns.token_labels)):
+        if name is not None:
+            selected.append(_string_or_list_column(table, name, " ", path).alias(role))
+    if columns.spans is not None:
+        selected.append(_column(columns.spans).alias("spans"))
+    return table.select(*selected, *(_column(name) for name in columns.keep if name in table.columns))
+
+
+def _column(name: str) -> pl.Expr:
+    """Return the column of exactly this name; `pl.col` treats `*` and `^x$` as patterns."""
+    return cs.by_name(name).as_expr()
+
+
+def _check_columns(required: Sequence[str], available: Sequence[str], path: Path) -> None:
+    for name in required:
+        if name not in available:
+            raise MissingColumnError(
+                f"{path} has no column {name!r}; {nearest(name, list(available))}\n"
+                f"columns: {', '.join(map(repr, available)) or 'none'}",
+                name,
+            )
+        if f"{name}_duplicated_0" in available:
+            raise DataError(f"{path} has two columns named {name!r}; rename one of them")
+
+
+def _string_column(table: pl.DataFrame, name: str, path: Path) -> pl.Expr:
+    """Return the column as strings; raise DataError for nested or binary values."""
+    dtype = table.schema[name]
+    if dtype.is_nested() or dtype in {pl.Binary, pl.Object}:
+        raise DataError(f"{path}: column {name!r} has the type {dtype}; expected text")
+    return _column(name).cast(pl.String)
+
+
+def _string_or_list_column(table: pl.DataFrame, name: str, separator: str | None, path: Path) -> pl.Expr:
+    """Return the column as strings, or as lists of strings if it contains lists or `separator` is given."""
+    dtype = table.schema[name]
+    if isinstance(dtype, pl.List) and not dtype.inner.is_nested():
+        return _column(name).cast(pl.List(pl.String))
+    if separator is None:
+        return _string_column(table, name, path)
+    parts = _string_column(table, name, path).str.split(separator).list.eval(pl.element().str.strip_chars())
+    return parts.list.eval(pl.element().filter(pl.element() != ""))

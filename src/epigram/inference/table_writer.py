@@ -1,0 +1,88 @@
+"""Writing of tables (csv, tsv, jsonl, parquet) in chunks."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO
+
+import polars as pl
+
+from epigram.core.errors import ParameterError
+from epigram.core.files import atomic_file
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+SUFFIXES = (*SEPARATORS, ".jsonl", ".parquet")
+Write = Callable[[pl.DataFrame], None]
+
+
+def check_output(path: Path, *, force: bool) -> None:
+    """Raise ParameterError for a path with an unknown suffix, for a folder and, without `force`, for a file."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise ParameterError(f"{path}: unknown table format {path.suffix.lower()!r}; expected {', '.join(SUFFIXES)}")
+    if path.is_dir():
+        raise ParameterError(f"{path} is a folder; expected a file")
+    if os.path.lexists(path) and not force:
+        raise ParameterError(f"{path} already exists; choose another file, or overwrite it with --force")
+
+
+@contextmanager
+def table_writer(path: Path) -> Iterator[Write]:
+    """Yield a function that appends rows to the table `path`; the file appears only when the block succeeds."""
+    kind = path.suffix.lower()
+    with atomic_file(path) as temporary:
+        if kind == ".parquet":
+            with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+                yield _parquet_writer(Path(folder))
+                _merge_parts(Path(folder), temporary)
+            return
+        with temporary.open("wb") as file:
+            yield _line_writer(file, kind)
+
+
+def _parquet_writer(folder: Path) -> Write:
+    """Return a writer that stores each chunk as a separate parquet file, since parquet files cannot be appended to."""
+
+    def write(rows: pl.DataFrame) -> None:
+        rows.write_parquet(folder / f"{len(list(folder.iterdir())):06}.parquet")
+
+    return write
+
+
+def _merge_parts(folder: Path, path: Path) -> None:
+    pl.scan_parquet(sorted(folder.iterdir()), glob=False).sink_parquet(path, maintain_order=True)
+
+
+def _line_writer(file: IO[bytes], kind: str) -> Write:
+    def write(rows: pl.DataFrame) -> None:
+        if kind == ".jsonl":
+            rows.write_ndjson(file)
+            return
+        try:
+            plain = rows.with_columns(_as_json(rows))
+            plain.write_csv(file, separator=SEPARATORS[kind], include_header=file.tell() == 0)
+        except (pl.exceptions.ComputeError, TypeError) as error:
+            if getattr(error, "errno", None) or "os error" in str(error):
+                raise
+            reason = str(error).partition("\n")[0]
+            raise ParameterError(
+                f"a column cannot be written as {kind} ({reason}); write a .parquet file instead (--out)"
+            ) from None
+
+    return write
+
+
+def _as_json(rows: pl.DataFrame) -> list[pl.Series]:
+    """Return the nested columns (lists and structs) as JSON strings, since csv has no nested values."""
+    nested = [column for column in rows if column.dtype.is_nested()]
+    return [
+        pl.Series(
+            column.name,
+            [None if value is None else json.dumps(value, ensure_ascii=False) for value in column.to_list()],
+        )
+        for column in nested
+    ]
