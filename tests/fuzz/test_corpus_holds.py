@@ -19,8 +19,8 @@ from epigram.data.sources.source import File, Source
 from epigram.data.validation import splits
 from epigram.data.validation.row_index import NO_SPLIT, TRAIN, LabelCodes, split_codes, split_names
 from epigram.data.validation.settings import ValidateSettings
-from epigram.data.validation.text_matching import LOOSE, exact_text, loose_text
 from epigram.data.validation.validate import validate
+from epigram.text.dataset.text_matching import LOOSE, exact_text, loose_text
 from tests.support.budget import cases, texts
 
 ROWS = st.lists(st.tuples(texts, st.sampled_from("xyz")), min_size=1, max_size=40)

@@ -19,7 +19,7 @@ from epigram.data.validation.cross_row_rules import apply_rules
 from epigram.data.validation.row_batches import Rows
 from epigram.data.validation.row_rules import scan_rows
 from epigram.data.validation.settings import Action, ValidateSettings
-from epigram.data.validation.text_matching import label_column, loose_text
+from epigram.text.dataset.text_matching import label_column, loose_text
 from epigram.text.dataset.validated_corpus import SPLITS
 
 if TYPE_CHECKING:

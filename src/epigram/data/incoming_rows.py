@@ -22,7 +22,7 @@ from epigram.data.validation import violations
 from epigram.data.validation.row_batches import Rows
 from epigram.data.validation.row_rules import scan_rows
 from epigram.data.validation.settings import Action, ValidateSettings
-from epigram.data.validation.text_matching import label_column
+from epigram.text.dataset.text_matching import label_column
 
 TEXT_SUFFIX = ".txt"
 COLUMN_OPTIONS = ("text", "join", "label", "label_separator")  # options of a source that also apply to new files

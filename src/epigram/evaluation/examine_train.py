@@ -10,7 +10,6 @@ import polars as pl
 from epigram.core.sampling import choose_rows
 from epigram.data.validation.folds import assign_folds
 from epigram.data.validation.row_index import TRAIN, LabelCodes
-from epigram.data.validation.text_matching import LOOSE, loose_text
 from epigram.evaluation.arrays import Ints
 from epigram.evaluation.data_quality import DataQuality, Pair, Suspect
 from epigram.evaluation.label_noise import find_suspects
@@ -18,6 +17,7 @@ from epigram.evaluation.learning_curve import MIN_SIZES, LearningCurve, learning
 from epigram.evaluation.near_duplicates import find_near_duplicates
 from epigram.evaluation.out_of_fold import OutOfFold, predict_out_of_fold, text_features
 from epigram.evaluation.settings import ExamineSettings
+from epigram.text.dataset.text_matching import LOOSE, loose_text
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
 FOLDS = 5

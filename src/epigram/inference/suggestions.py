@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.data.tables import formats, open_table
-from epigram.data.validation.text_matching import loose_text
 from epigram.inference.base_predictor import BasePredictor
 from epigram.inference.tables import BATCH_TEXTS, check_columns, text_column
 from epigram.text.dataset.language import Language, as_language
+from epigram.text.dataset.text_matching import loose_text
 from epigram.text.lines import decode_lines, read_lines
 from epigram.text.tokens.character_ngrams import cosines, ngram_sets
 

@@ -35,9 +35,9 @@ def load_split(evaluation: Evaluation, corpus: ValidatedCorpus, name: SplitName)
     import numpy as np
 
     from epigram.core.ragged import Ragged
-    from epigram.data.validation.text_matching import loose_text
     from epigram.evaluation.splits import Split
     from epigram.evaluation.word_predictions import Words
+    from epigram.text.dataset.text_matching import loose_text
 
     known = evaluation.split(name)
     split = name if known.folds is None else "train"

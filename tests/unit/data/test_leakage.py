@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epigram.data.validation.cross_row_rules import count_leaks, count_repeats, find_leaks, in_train
-from epigram.data.validation.text_matching import LOOSE, loose_text
+from epigram.text.dataset.text_matching import LOOSE, loose_text
 
 TEXTS = st.lists(st.text(st.sampled_from("aAé, .。！好\u3000\n"), max_size=3), max_size=12)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from epigram.core.errors import DataError, ParameterError
 from epigram.data.validation import splits
 from epigram.data.validation.row_index import NO_SPLIT, LabelCodes, split_codes, split_names
-from epigram.data.validation.text_matching import LOOSE, label_column, loose_text
+from epigram.text.dataset.text_matching import LOOSE, label_column, loose_text
 
 ROWS = st.lists(
     st.tuples(st.text(st.sampled_from("abAB .好"), max_size=3), st.sampled_from("xyz")), min_size=20, max_size=60

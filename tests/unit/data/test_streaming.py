@@ -23,8 +23,8 @@ from epigram.data.validation import row_batches as batches
 from epigram.data.validation import row_rules
 from epigram.data.validation.row_index import ROWS_PER_STEP, LabelCodes
 from epigram.data.validation.settings import ValidateSettings
-from epigram.data.validation.text_matching import loose_text
 from epigram.data.validation.validate import Validated, validate
+from epigram.text.dataset.text_matching import loose_text
 
 TEXTS = st.text(st.sampled_from("abA .好，"), max_size=3)
 ROWS = st.lists(st.tuples(TEXTS, st.sampled_from("xyz"), st.sampled_from(["train", None])), min_size=25, max_size=60)

@@ -13,8 +13,8 @@ from epigram.data.validation.row_batches import Rows
 from epigram.data.validation.row_index import NO_SPLIT, TRAIN, LabelCodes, SplitCodes
 from epigram.data.validation.row_rules import RowScan
 from epigram.data.validation.settings import Action
-from epigram.data.validation.text_matching import LOOSE, exact_text, explode_labels, label_column, label_key
 from epigram.data.validation.token_labels import explode_token_labels
+from epigram.text.dataset.text_matching import LOOSE, exact_text, explode_labels, label_column, label_key
 from epigram.text.dataset.validated_corpus import SPLITS
 
 PAIRS = (("test", "train"), ("dev", "train"), ("test", "dev"))

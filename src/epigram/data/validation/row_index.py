@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from epigram.data.validation.row_batches import Rows
-from epigram.data.validation.text_matching import LOOSE, loose_text
+from epigram.text.dataset.text_matching import LOOSE, loose_text
 from epigram.text.dataset.validated_corpus import SPLITS
 
 TRAIN, DEV, TEST = range(3)  # positions in SPLITS

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from epigram.core.errors import DataError, ParameterError
 from epigram.data.validation.row_index import DEV, NO_SPLIT, TEST, TRAIN, LabelCodes, SplitCodes
-from epigram.data.validation.text_matching import LOOSE
+from epigram.text.dataset.text_matching import LOOSE
 from epigram.text.dataset.validated_corpus import SPLITS
 
 MIN_TEXTS = 3  # different texts that a class needs to be split into train, dev and test

@@ -29,7 +29,6 @@ from epigram.data.validation.row_rules import RowScan, scan_rows
 from epigram.data.validation.settings import Action, ValidateSettings
 from epigram.data.validation.splits import create_splits, limit_train
 from epigram.data.validation.statistics import corpus_statistics
-from epigram.data.validation.text_matching import exact_text, label_column
 from epigram.data.validation.token_labels import (
     INFERRED,
     inferred_label,
@@ -38,6 +37,7 @@ from epigram.data.validation.token_labels import (
     token_label_counts,
     token_label_names,
 )
+from epigram.text.dataset.text_matching import exact_text, label_column
 from epigram.text.dataset.validated_corpus import SPLITS, ValidatedCorpus
 
 if TYPE_CHECKING:
