@@ -47,9 +47,8 @@ def test_run_uses_the_flow_of_the_project(toy: Toy) -> None:
     assert toy.journal() == []
 
 
-@pytest.mark.parametrize("command", [("stop",), ("dashboard", "--stop")])
-def test_stop_without_a_service_says_so(toy: Toy, command: tuple[str, ...]) -> None:
-    done = epigram(toy, *command)
+def test_stop_without_a_service_says_so(toy: Toy) -> None:
+    done = epigram(toy, "stop")
     assert (done.returncode, done.stdout) == (0, "no service is running for this repository\n"), done.stderr
 
 

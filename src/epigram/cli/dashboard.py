@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from epigram.cli import stop as stop_command
 from epigram.cli.project import enter_project
 from epigram.core.display import echo
 
@@ -21,7 +20,6 @@ def main(
             min=0, max=65_535, help="Port of the dashboard, which listens on this machine only; 0 for any free port."
         ),
     ] = 4200,
-    stop: Annotated[bool, typer.Option("--stop", help="Do the same as epigram stop.")] = False,
 ) -> None:
     """Start server, dashboard and worker, and run what prefect.yaml schedules until Ctrl-C.
 
@@ -30,9 +28,6 @@ def main(
 
     Example: epigram dashboard --port 4200
     """
-    if stop:
-        stop_command.main()
-        return
     root = enter_project("dashboard", "flows.serve")
     from epigram.runner.service import process_manager, service_lock
 
