@@ -16,14 +16,6 @@ from tests.support.families import DEPTH, FAMILIES, PREFIX, VOCABULARY
 PLACEMENTS = ["after", "inside", "log"]
 TEXTS = families.texts(prefix=PREFIX)
 ALL = {"head_to_head": "residual", "pos_weight": "after"}
-HEADS: dict[str, dict[str, Any]] = {
-    "linear": {"kind": "linear", "fusion": "hook"},
-    "prompt": {"kind": "prompt", "soft": True, "fusion": "hook"},
-    "convolution": {"kind": "convolution", "filters": 4, "fusion": "hook"},
-    "label_attention": {"kind": "label_attention", "fusion": "hook"},
-    "interaction": {"kind": "interaction", "fusion": "hook"},
-    "layer_ensemble": {"kind": "layer_ensemble", "mode": "ensemble"},
-}
 
 
 @pytest.fixture(scope="module")
@@ -104,14 +96,3 @@ def test_hook_weights_follow_the_depth(folders: dict[str, Path]) -> None:
         fused = sum(w * x for w, x in zip(hook_weights(depth).tolist(), states, strict=True))
         torch.testing.assert_close(model(TEXTS).logits, model.head.out(fused[:, 0]), atol=1e-5, rtol=1e-5)
         model.drop(1)
-
-
-@pytest.mark.parametrize("kind", [kind for kind, head in HEADS.items() if "fusion" in head])
-@torch.no_grad()
-def test_every_head_reads_both_settings_of_the_hook(kind: str, folders: dict[str, Path]) -> None:
-    logits = [
-        model_of(folders["bert"], uneven(), {**HEADS[kind], **hook})(TEXTS).logits
-        for hook in ({}, {"hook_a": 0.4, "hook_b": 2.9}, {"hook_a": 0.9}, {"hook_b": 0.5})
-    ]
-    assert torch.equal(logits[0], logits[1])
-    assert not torch.equal(logits[0], logits[2]) and not torch.equal(logits[0], logits[3])

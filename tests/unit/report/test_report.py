@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 import pytest
 
 from epigram.core.config_types import validate_as
-from epigram.core.errors import InputMissingError
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.pruning_record import Point, PruningRecord, SeedPruning
 from epigram.evaluation.results import ClassifierAccuracy, Evaluation, Example, Piece
@@ -113,12 +112,6 @@ def test_everything_is_there(html):
     assert "prefers-color-scheme: dark" in html
     assert "@media print" in html
     assert 'name="viewport"' in html
-
-
-def test_one_system_alone_makes_a_page():
-    html = page([system("only", [set()], [set()])])
-    assert "Use only" in html
-    assert Tags(html).open == []
 
 
 def test_classifiers_by_themselves_make_a_table():
@@ -243,12 +236,6 @@ def test_a_run_of_an_edited_tree_says_so(tmp_path):
     for said, shown in (("0123456789abcdef", "0123456789ab"), ("0123456789abcdef-dirty", "0123456789ab-dirty")):
         render_run(tmp_path / "page.html", tmp_path / "report.html", {**run, "revision": said})
         assert f"<code>{shown}</code>" in (tmp_path / "report.html").read_text(encoding="utf-8")
-
-
-def test_a_run_without_a_page_is_told_so(tmp_path):
-    summary = asdict(compare(validate_as(Corpus, corpus()), [system("one", [set()], [set()])], 0.05))
-    with pytest.raises(InputMissingError, match=r"page\.html"):
-        render_run(tmp_path / "page.html", tmp_path / "report.html", run_of(summary))
 
 
 def test_each_section_is_about_the_system_of_its_heading() -> None:

@@ -61,11 +61,6 @@ def test_a_classifier_on_the_embeddings_has_no_layers_to_fuse() -> None:
     torch.testing.assert_close(parts_of(ensemble(mode="deep", fusion="hook"), encoded()), wanted)
 
 
-def test_a_and_b_are_settings() -> None:
-    head = ensemble(mode="last", fusion="hook", hook_a=1.5, hook_b=3.0)  # (1.5 l + 3 / l) / 1.5: 3, 3 and 11 / 3
-    torch.testing.assert_close(parts_of(head, encoded()), torch.tensor([[3 + 11 / 3, 3 + 11 / 3]]))
-
-
 def test_dropping_the_last_layer_leaves_the_other_classifiers_as_they_were() -> None:
     head, whole = ensemble(mode="ensemble", fusion="hook"), encoded()
     head.drop(2)

@@ -162,19 +162,6 @@ def test_a_saved_encoder_s_settings_are_read_by_the_library_too(folder: Path) ->
     torch.testing.assert_close(encoder(tokens).last[tokens.valid], wanted, **Close)
 
 
-@torch.no_grad()
-def test_a_neutral_gate_leaves_it_as_it_was(folder: Path) -> None:
-    tokens = texts()
-    torch.testing.assert_close(last(folder, tokens, head_to_head="residual"), last(folder, tokens), **Close)
-
-
-def test_training_drops_and_answers_do_not(folder: Path) -> None:
-    tokens, (_, encoder) = texts(), built(folder)
-    assert torch.equal(encoder(tokens).last, encoder(tokens).last)
-    encoder.train()
-    assert not torch.equal(encoder(tokens).last, encoder(tokens).last)
-
-
 def logits_of(head: torch.nn.Linear, first: Tensor) -> np.ndarray:
     """Return W s + b, computed in NumPy, for the first-token states `first` (B, D)."""
     weight, bias = head.weight.detach().double().numpy(), head.bias.detach().double().numpy()

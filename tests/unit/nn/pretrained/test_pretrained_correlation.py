@@ -61,16 +61,6 @@ def test_all_weights_but_queries_and_keys_are_those_of_the_checkpoint(family: st
 
 
 @pytest.mark.parametrize("family", QUERY_KEY)
-@torch.no_grad()
-def test_padding_has_no_effect(family: str, folders: dict[str, Path]) -> None:
-    encoder, tokens = built(folders[family], **ON)[1], texts()
-    together = encoder(tokens).last
-    for row, length in enumerate(tokens.valid.sum(1).tolist()):
-        alone = encoder(Tokens(tokens.ids[row : row + 1, :length], tokens.valid[row : row + 1, :length])).last[0]
-        torch.testing.assert_close(together[row, :length], alone, atol=2e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize("family", QUERY_KEY)
 def test_values_and_temperature_get_gradients(family: str, folders: dict[str, Path]) -> None:
     model, encoder = built(folders[family], **ON, learn_temperature=True)
     model(texts(), torch.tensor([0, 1, 0])).loss.backward()
