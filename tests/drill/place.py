@@ -225,4 +225,4 @@ def kill(pid: int | None) -> bool:
 
 
 def _between(command: str) -> bool:
-    return "src/epigram/core/supervisor.py" in command or " -c " in f" {command} "
+    return "src/epigram/process/supervisor.py" in command or " -c " in f" {command} "

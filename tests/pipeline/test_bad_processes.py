@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from epigram.core import errors
 from epigram.core.files import atomic_folder
+from epigram.process import exits
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ from epigram.core.files import atomic_folder
     ],
 )
 def test_the_exit_code_of_any_fault(error: BaseException, code: int, said: str) -> None:
-    assert errors.exit_code(error) == code
-    assert errors.message(error).startswith(said)
+    assert exits.exit_code(error) == code
+    assert exits.message(error).startswith(said)
 
 
 def program(*lines: str) -> subprocess.CompletedProcess[str]:
@@ -68,11 +68,12 @@ def test_a_program_that_is_through_ends_at_once(act: str, code: int) -> None:
     lines = (
         "import atexit, sys",
         "from epigram.core import errors",
+        "from epigram.process import exits",
         "atexit.register(print, 'late')",  # like the shutdown of PyTorch, in which a signal may arrive
         "def main():",
         "    print('a line')",
         f"    {act}",
-        "errors.run_and_exit(errors.handle_errors(main))",
+        "exits.run_and_exit(exits.handle_errors(main))",
     )
     ended = program(*lines)
     assert (ended.returncode, ended.stdout) == (code, "a line\n")
@@ -83,13 +84,14 @@ def test_a_command_ends_with_what_libraries_do_at_an_exit(act: str, code: int) -
     lines = (
         "import atexit, sys",
         "from epigram.core import errors",
+        "from epigram.process import exits",
         "class Slow:",
         "    def __del__(self): print('taken apart')",
         "kept = Slow()",
         "def main():",
         "    atexit.register(print, 'told')",
         f"    {act}",
-        "errors.run_typer(main)",
+        "exits.run_typer(main)",
     )
     ended = program(*lines)
     assert (ended.returncode, ended.stdout) == (code, "told\n")

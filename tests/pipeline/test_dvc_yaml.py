@@ -77,6 +77,8 @@ def test_a_stage_depends_on_all_code_that_it_imports(name: str, imports: grimp.I
     for module in used_by(stage, imports):
         path = ROOT / "src" / Path(*module.split("."))
         file = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
+        if module.startswith("epigram.process"):  # how a stage runs; no output depends on it
+            continue
         if file.stat().st_size and not any(file == dep or dep in file.parents for dep in deps):
             missing.append(str(file.relative_to(ROOT)))
     assert not missing, f"{name} imports code that dvc.yaml does not list: {sorted(missing)}"

@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from epigram.core.errors import TryAgainError
-from epigram.core.outcome import Outcome
+from epigram.process.outcome import Outcome
 from epigram.runner.dvc import graph
 from epigram.runner.dvc.process import PROGRESS
 from epigram.runner.prefect.stage import Runner, prefect_state, stage_attempt

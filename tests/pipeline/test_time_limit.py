@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from epigram.core.outcome import Outcome
+from epigram.process.outcome import Outcome
 from epigram.runner.prefect.pipeline_run import PipelineRun
 from epigram.runner.prefect.time_limit import TimeLimit
 from tests.support.flows import flow, states

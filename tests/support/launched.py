@@ -13,8 +13,9 @@ import sys
 import time
 from pathlib import Path
 
-from epigram.core.errors import SourceUnavailableError, handle_errors
-from epigram.core.stage_process import run_stage
+from epigram.core.errors import SourceUnavailableError
+from epigram.process.exits import handle_errors
+from epigram.process.stage_process import run_stage
 
 
 @handle_errors

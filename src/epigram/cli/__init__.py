@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epigram.core.signals import end_on_signals
+from epigram.process.signals import end_on_signals
 
 
 def program(*command: str) -> None:

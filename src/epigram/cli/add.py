@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from epigram.core.display import echo
+from epigram.process.display import echo
 
 
 def main(

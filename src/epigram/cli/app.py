@@ -30,10 +30,11 @@ from epigram.cli import (
     systems,
     verify,
 )
-from epigram.core.display import echo
-from epigram.core.errors import ParameterError, handle_errors, run_and_exit, run_typer
-from epigram.core.library_threads import limit_library_threads
-from epigram.core.signals import end_on_signals
+from epigram.core.errors import ParameterError
+from epigram.process.display import echo
+from epigram.process.exits import handle_errors, run_and_exit, run_typer
+from epigram.process.library_threads import limit_library_threads
+from epigram.process.signals import end_on_signals
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "init": init.main,

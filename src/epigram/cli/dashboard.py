@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from epigram.cli.project import enter_project
-from epigram.core.display import echo
+from epigram.process.display import echo
 
 
 def main(

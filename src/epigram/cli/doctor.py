@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epigram.core.display import echo, json_text
+from epigram.process.display import echo, json_text
 
 if TYPE_CHECKING:
     from epigram.runner.doctor.check import CheckResult
@@ -61,7 +61,7 @@ def _print_table(results: list[CheckResult]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from epigram.core.display import printable
+    from epigram.process.display import printable
 
     table = Table(box=None)
     for column in ("", "check", "found", "to fix it"):

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from epigram.cli.project import find_flow
-from epigram.core.display import echo
 from epigram.core.errors import InputMissingError
+from epigram.process.display import echo
 
 
 def main(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import epigram
-from epigram.core.display import echo
 from epigram.core.errors import ParameterError
+from epigram.process.display import echo
 
 if TYPE_CHECKING:
     from epigram.runner.project.update import Update

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epigram.core.display import echo, json_text
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.inference import signing
+from epigram.process.display import echo, json_text
 from epigram.text.lines import decode_lines, read_lines
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from epigram.cli.project import find_flow
-from epigram.core.display import echo
 from epigram.core.errors import DataError, ParameterError
+from epigram.process.display import echo
 
 if TYPE_CHECKING:
     from epigram.runner.retraining.retraining import Retraining

@@ -12,8 +12,8 @@ import typer
 
 from epigram.cli.options import Changes, Dataset, Ray, Seeds, Systems, make_request
 from epigram.cli.project import find_flow
-from epigram.core.display import echo
 from epigram.core.errors import ParameterError
+from epigram.process.display import echo
 
 if TYPE_CHECKING:
     from epigram.runner.workspace.request import Request

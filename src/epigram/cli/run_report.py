@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epigram.core.display import echo
+from epigram.process.display import echo
 
 if TYPE_CHECKING:
     from epigram.runner.runs.publish import Run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from epigram.cli.project import enter_project
-from epigram.core.display import echo
+from epigram.process.display import echo
 
 
 def main() -> None:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from epigram.core.display import echo
 from epigram.core.errors import ParameterError
+from epigram.process.display import echo
 
 
 def main(

@@ -11,8 +11,8 @@ import typer
 from epigram.cli.options import Changes, Dataset, Ray, Seeds, Systems, make_request, to_unique_dict
 from epigram.cli.project import find_flow
 from epigram.core.config_types import parse_yaml, shown
-from epigram.core.display import echo
 from epigram.core.errors import ParameterError
+from epigram.process.display import echo
 
 if TYPE_CHECKING:
     from epigram.runner.prefect.sweep import Result

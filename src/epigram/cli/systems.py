@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from epigram.core.collection import no_collection
-from epigram.core.display import echo, json_text
+from epigram.process.collection import no_collection
+from epigram.process.display import echo, json_text
 
 
 def main(

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from epigram.core.display import echo
 from epigram.core.errors import ParameterError
 from epigram.core.extras import require
 from epigram.core.files import atomic_folder, read_json, write_text
@@ -28,6 +27,7 @@ from epigram.models.linear_svm import LinearSvm
 from epigram.models.model_card import CARD
 from epigram.models.provenance import PROVENANCE
 from epigram.models.serialization import GRAPH, MODEL_FILES, Saved, load
+from epigram.process.display import echo
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 NOT_EXPORTABLE = {  # kinds of model and head, with the reason why they cannot be exported

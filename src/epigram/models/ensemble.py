@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from epigram.core.display import escape_markdown
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json, write_text
 from epigram.models import manifest
 from epigram.models.ensemble_config import is_valid
 from epigram.models.manifest import MEMBERS
 from epigram.models.provenance import PROVENANCE, code_hash, parameters_hash
+from epigram.process.display import escape_markdown
 
 FORMAT, CARD = 1, "README.md"
 FILES = {"config.json", "labels.json", CARD}

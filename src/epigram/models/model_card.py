@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import nn
 
-from epigram.core.display import escape_markdown
 from epigram.models.classifier import count_parameters
 from epigram.models.recipe import Recipe
+from epigram.process.display import escape_markdown
 
 CARD = "README.md"
 

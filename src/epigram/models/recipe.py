@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from torch import nn
 
-from epigram.core.checkpoint_folders import is_sentence_encoder, is_static_model
+from epigram.checkpoints.folders import is_sentence_encoder, is_static_model
 from epigram.core.config_types import nearest, shown, validate_as
 from epigram.core.errors import ParameterError
 from epigram.models.classifier import Classifier, ClassifierConfig, ContrastiveClassifierConfig, FrozenClassifierConfig

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from epigram.core.display import escape_markdown
 from epigram.evaluation.choices import pareto_front
 from epigram.evaluation.formats import (
     NO_TOKENS,
@@ -31,6 +30,7 @@ from epigram.evaluation.formats import (
 )
 from epigram.evaluation.results import Interval
 from epigram.evaluation.summary import Row, Summary
+from epigram.process.display import escape_markdown
 from epigram.report.table import Cell, Heading, Kind, Line, Table, markdown_table
 
 Where = Literal["page", "speed", "file", "terminal", "dashboard"]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from epigram.core.display import escape_markdown
 from epigram.evaluation.results import Interval
+from epigram.process.display import escape_markdown
 
 # text: left-aligned, from the user's data, escaped in Markdown; mark: left-aligned, written by epigram;
 # number: right-aligned; interval: drawn as a bar on a page

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from epigram.core import supervisor
+from epigram.process import supervisor
 
 
 def start(command: Sequence[str], **options: Any) -> subprocess.Popen[str]:

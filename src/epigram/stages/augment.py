@@ -8,11 +8,11 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-from epigram.core.display import echo
-from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder, write_json, write_text
 from epigram.core.settings import Params
-from epigram.core.stage_process import run_stage
+from epigram.process.display import echo
+from epigram.process.exits import handle_errors
+from epigram.process.stage_process import arguments, run_stage
 from epigram.text.settings import AugmentSettings
 
 PARAMS = ("augment",)

@@ -14,12 +14,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epigram.core.display import echo
-from epigram.core.errors import InputMissingError, ParameterError, arguments, handle_errors
+from epigram.core.errors import InputMissingError, ParameterError
 from epigram.core.files import atomic_folder, write_text
 from epigram.core.settings import Params
-from epigram.core.stage_process import run_stage
 from epigram.evaluation.settings import CompareSettings
+from epigram.process.display import echo
+from epigram.process.exits import handle_errors
+from epigram.process.stage_process import arguments, run_stage
 
 if TYPE_CHECKING:
     from epigram.evaluation.results import Metrics

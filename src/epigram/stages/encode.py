@@ -8,12 +8,12 @@ from __future__ import annotations
 from itertools import chain
 from pathlib import Path
 
-from epigram.core.display import echo
-from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder
-from epigram.core.hub_download import download_checkpoint
 from epigram.core.settings import Params
-from epigram.core.stage_process import run_stage
+from epigram.data.sources.hub_models import download_checkpoint
+from epigram.process.display import echo
+from epigram.process.exits import handle_errors
+from epigram.process.stage_process import arguments, run_stage
 from epigram.text.settings import EncodeSettings, View, read_view
 
 PARAMS = ("views.{key}", "encode")

@@ -12,13 +12,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epigram.core.display import echo
-from epigram.core.errors import ParameterError, arguments, handle_errors
+from epigram.core.errors import ParameterError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json
 from epigram.core.settings import Params
-from epigram.core.stage_process import run_stage
 from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord
 from epigram.evaluation.settings import EnsembleSettings, EvaluateSettings
+from epigram.process.display import echo
+from epigram.process.exits import handle_errors
+from epigram.process.stage_process import arguments, run_stage
 
 if TYPE_CHECKING:
     from epigram.evaluation.build_ensemble import Combined

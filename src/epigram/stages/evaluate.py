@@ -11,12 +11,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from epigram.core.display import echo
-from epigram.core.errors import DataError, arguments, handle_errors
+from epigram.core.errors import DataError
 from epigram.core.files import sha256, write_json
 from epigram.core.settings import Params
-from epigram.core.stage_process import run_stage
 from epigram.evaluation.settings import EvaluateSettings
+from epigram.process.display import echo
+from epigram.process.exits import handle_errors
+from epigram.process.stage_process import arguments, run_stage
 
 if TYPE_CHECKING:
     import polars as pl

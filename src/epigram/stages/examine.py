@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from epigram.core.display import echo
-from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder, write_text
 from epigram.core.settings import Params
-from epigram.core.stage_process import run_stage
 from epigram.evaluation.settings import ExamineSettings
+from epigram.process.display import echo
+from epigram.process.exits import handle_errors
+from epigram.process.stage_process import arguments, run_stage
 
 PARAMS = ("examine",)
 

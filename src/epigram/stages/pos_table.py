@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from epigram.core.display import echo
-from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder
 from epigram.core.settings import Params
-from epigram.core.stage_process import run_stage
+from epigram.process.display import echo
+from epigram.process.exits import handle_errors
+from epigram.process.stage_process import arguments, run_stage
 from epigram.text.settings import NO_TAGGER, PosTableSettings
 
 PARAMS = ("pos_table",)

@@ -11,11 +11,11 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from epigram.core.display import echo
-from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder, sha256, write_json
 from epigram.core.settings import Params
-from epigram.core.stage_process import run_stage
+from epigram.process.display import echo
+from epigram.process.exits import handle_errors
+from epigram.process.stage_process import arguments, run_stage
 from epigram.text.settings import PretrainSettings, read_view
 
 if TYPE_CHECKING:

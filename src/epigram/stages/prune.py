@@ -14,10 +14,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder, read_json
 from epigram.core.settings import Params
-from epigram.core.stage_process import run_stage
+from epigram.process.exits import handle_errors
+from epigram.process.stage_process import arguments, run_stage
 from epigram.pruning.settings import PruneSettings
 
 if TYPE_CHECKING:

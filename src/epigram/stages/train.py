@@ -14,13 +14,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epigram.core.collection import no_collection
-from epigram.core.display import echo
-from epigram.core.errors import arguments, handle_errors
 from epigram.core.files import atomic_folder
 from epigram.core.settings import Params
-from epigram.core.stage_process import run_stage
 from epigram.models.settings import System
+from epigram.process.collection import no_collection
+from epigram.process.display import echo
+from epigram.process.exits import handle_errors
+from epigram.process.stage_process import arguments, run_stage
 
 if TYPE_CHECKING:
     from epigram.models.predict import Array

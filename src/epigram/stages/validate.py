@@ -8,17 +8,17 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from epigram.core import errors
-from epigram.core.display import echo
 from epigram.core.files import atomic_folder, write_json
 from epigram.core.settings import Params
-from epigram.core.stage_process import run_stage
 from epigram.data.validation.settings import ValidateSettings
+from epigram.process.display import echo
+from epigram.process.exits import handle_errors
+from epigram.process.stage_process import arguments, run_stage
 
 PARAMS = ("validate",)
 
 
-@errors.handle_errors
+@handle_errors
 def main() -> None:
     """Write the three splits, corpus.json and the report to OUT_DIR."""
     from epigram.data.corpus import spool_corpus
@@ -26,7 +26,7 @@ def main() -> None:
     from epigram.data.validation.data_report import render_page
     from epigram.data.validation.validate import validate
 
-    raw, out = map(Path, errors.arguments("RAW_DIR", "OUT_DIR"))
+    raw, out = map(Path, arguments("RAW_DIR", "OUT_DIR"))
     source = read_source(raw / "source.json")
     with atomic_folder(out) as folder:
         spool = folder / "rows"

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from epigram.core.checkpoint_folders import checkpoint_folder, verify_checkpoint
+from epigram.checkpoints.folders import checkpoint_folder, verify_checkpoint
 from epigram.core.files import sha256, write_json
 from epigram.core.npy_files import read_array
 from epigram.text.dataset.encoded_dataset import ENTRIES

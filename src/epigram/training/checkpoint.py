@@ -24,10 +24,10 @@ from typing import Any
 
 import torch
 
-from epigram.core.display import echo
 from epigram.core.errors import EpigramError, ParameterError, is_out_of_memory
 from epigram.core.files import atomic_folder, exclusive_lock, read_json, sha256, write_json, write_tensors
-from epigram.core.signals import raise_interrupt
+from epigram.process.display import echo
+from epigram.process.signals import raise_interrupt
 from epigram.training import parallel
 from epigram.training.state import State
 

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from epigram.core.display import echo
-from epigram.core.outcome import OUTCOME_FILE, read_outcome
-from epigram.core.signals import ENDINGS, handle_signals, raise_interrupt
-from epigram.core.stage_process import PARENT
+from epigram.process.display import echo
+from epigram.process.outcome import OUTCOME_FILE, read_outcome
+from epigram.process.signals import ENDINGS, handle_signals, raise_interrupt
+from epigram.process.stage_process import PARENT
 from epigram.training.parallel import PEER_ENDED
 
 HOST = "127.0.0.1"

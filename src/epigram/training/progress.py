@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from epigram.core.display import echo
+from epigram.process.display import echo
 from epigram.training.history import Progress
 
 MARK = "\x1e"  # record separator: the text after it replaces the previous line

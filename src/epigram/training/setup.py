@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from epigram.core.checkpoint_folders import unknown_language
+from epigram.checkpoints.folders import unknown_language
 from epigram.core.errors import ParameterError
 from epigram.core.files import sha256
 from epigram.inference.dataset_batches import data_spec_of, default_device

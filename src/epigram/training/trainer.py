@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from epigram.core.errors import ParameterError, TryAgainError, is_out_of_memory
-from epigram.core.signals import defer_signals
 from epigram.nn.torch_adapter import keep_freed_memory
+from epigram.process.signals import defer_signals
 from epigram.training import parallel
 from epigram.training.checkpoint import Checkpoints, checkpoint_or_stop
 from epigram.training.config import ceil_divide

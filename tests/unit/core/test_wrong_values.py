@@ -14,11 +14,12 @@ from tokenizers import Tokenizer
 from epigram.cli import options
 from epigram.cli.app import app
 from epigram.core.config_types import is_http_url
-from epigram.core.errors import DataError, ParameterError, TryAgainError, exit_code, message
+from epigram.core.errors import DataError, ParameterError, TryAgainError
 from epigram.data.sources.add import _find_labels
 from epigram.data.sources.fetch import _candidate_addresses
 from epigram.data.sources.source import File, read_source
 from epigram.data.validation.validate import _sorted_labels
+from epigram.process.exits import exit_code, message
 from epigram.runner.prefect import ray_address
 from epigram.runner.service import database, webhook_relay
 from epigram.runner.workspace import overrides

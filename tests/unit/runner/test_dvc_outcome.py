@@ -13,8 +13,8 @@ from dvc.lock import LockError
 from dvc.output import OutputDoesNotExistError
 from dvc.stage.exceptions import MissingDataSource
 
-from epigram.core.errors import exit_code, message
-from epigram.core.outcome import OUTCOME_FILE, Outcome
+from epigram.process.exits import exit_code, message
+from epigram.process.outcome import OUTCOME_FILE, Outcome
 from epigram.runner.dvc.errors import CommandFailedError, command_exit_code, translate
 from epigram.runner.dvc.process import outcome_of
 

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from epigram.core.errors import InputMissingError, exit_code, message
+from epigram.core.errors import InputMissingError
+from epigram.process.exits import exit_code, message
 from epigram.runner import git
 
 INDEX = "fatal: sha1 file 'x/index.lock' write error. Out of diskspace"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from epigram.core.files import read_json, sha256
-from epigram.core.outcome import Outcome
+from epigram.process.outcome import Outcome
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.runs.publish import Run, write_run
 from epigram.runner.workspace.workspace import Workspace

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Any
 
-from epigram.core.outcome import Outcome
+from epigram.process.outcome import Outcome
 from epigram.runner.prefect.time_limit import TimeLimit, unfinished
 
 SYSTEMS = {name: {f"fit@{name}", f"judge@{name}"} for name in ("svm", "hybrid", "bert")}

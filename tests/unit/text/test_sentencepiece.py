@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epigram.core.checkpoint_folders import checkpoint_folder
+from epigram.checkpoints.folders import checkpoint_folder
 from epigram.core.errors import DataError, EpigramError, InputMissingError
 from epigram.core.extras import MissingPackageError
 from epigram.text.tokens.sentencepiece import read_unigram

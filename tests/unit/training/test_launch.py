@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 from torch.distributed.elastic.multiprocessing import PContext
 
-from epigram.core.errors import exit_code, message
-from epigram.core.outcome import OUTCOME_FILE, read_outcome
-from epigram.core.signals import Terminated
+from epigram.process.exits import exit_code, message
+from epigram.process.outcome import OUTCOME_FILE, read_outcome
+from epigram.process.signals import Terminated
 from epigram.training.launch import _order, launch
 
 MODULE = "tests.support.launched"
 LAUNCH = f"""
 import sys
-from epigram.core.errors import handle_errors, run_and_exit
+from epigram.process.exits import handle_errors, run_and_exit
 from epigram.training.launch import launch
 run_and_exit(handle_errors(lambda: launch({MODULE!r}, sys.argv[1:], 2)))
 """

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
-from epigram.core.checkpoint_folders import checkpoint_folder, is_sentence_encoder, verify_checkpoint
+from epigram.checkpoints.folders import checkpoint_folder, is_sentence_encoder, verify_checkpoint
 from epigram.core.config_types import Strict
 from epigram.core.errors import DataError
 from epigram.nn import encoders

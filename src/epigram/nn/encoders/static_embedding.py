@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from epigram.core.checkpoint_folders import awaits_download, checkpoint_folder, is_static_model, verify_checkpoint
+from epigram.checkpoints.folders import awaits_download, checkpoint_folder, is_static_model, verify_checkpoint
 from epigram.core.config_types import Positive, Strict
 from epigram.nn import encoders
 from epigram.nn.layers.encoder import Encoder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from epigram.core.checkpoint_folders import awaits_download, checkpoint_folder
+from epigram.checkpoints.folders import awaits_download, checkpoint_folder
 from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import read_json
 from epigram.nn.pretrained.config_check import check_config

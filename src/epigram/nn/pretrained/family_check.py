@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from epigram.core.checkpoint_folders import checkpoint_folder
+from epigram.checkpoints.folders import checkpoint_folder
 from epigram.core.files import read_json
 from epigram.nn.pretrained.families import ARCHITECTURES, Family
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from epigram.core.checkpoint_folders import checkpoint_folder, verify_checkpoint
+from epigram.checkpoints.folders import checkpoint_folder, verify_checkpoint
 from epigram.core.errors import DataError
 from epigram.nn.pretrained.bert import BertConfig, random_bert
 from epigram.nn.pretrained.checkpoint import load_bert

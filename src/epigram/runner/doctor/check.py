@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from epigram.core.errors import EpigramError, exit_code, message
+from epigram.core.errors import EpigramError
+from epigram.process.exits import exit_code, message
 
 Status = Literal["ok", "warning", "problem"]
 

@@ -8,14 +8,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from epigram.core.checkpoint_folders import awaits_download, verify_checkpoint
+from epigram.checkpoints.folders import awaits_download, verify_checkpoint
+from epigram.checkpoints.hub import HUB_PREFIX
 from epigram.core.config_types import is_http_url
 from epigram.core.errors import DiskError, EpigramError, ParameterError, SourceUnavailableError
-from epigram.core.hub_checkpoints import HUB_PREFIX
-from epigram.core.hub_download import describe_files, find_files
 from epigram.core.settings import read_params
 from epigram.data.sources.access import redact_address
 from epigram.data.sources.fetch import MIRROR
+from epigram.data.sources.hub_models import describe_files, find_files
 from epigram.runner.doctor.check import CheckResult, problem
 from epigram.runner.project.record import check_version, read
 from epigram.runner.service import server, service_lock

@@ -11,7 +11,8 @@ from dvc.exceptions import DvcException, NotDvcRepoError, ReproductionError
 from dvc.lock import LockError
 from dvc.stage.exceptions import MissingDataSource, StageCmdFailedError
 
-from epigram.core.errors import EpigramError, InputMissingError, TryAgainError, exit_code
+from epigram.core.errors import EpigramError, InputMissingError, TryAgainError
+from epigram.process.exits import exit_code
 
 KINDS: dict[type[DvcException], type[EpigramError]] = {
     LockError: TryAgainError,

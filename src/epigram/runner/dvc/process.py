@@ -17,8 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO
 
-from epigram.core.display import printable
-from epigram.core.outcome import MAX_DETAILS, Outcome, read_outcome
+from epigram.process.display import printable
+from epigram.process.outcome import MAX_DETAILS, Outcome, read_outcome
 from epigram.runner import child_process
 
 PROGRESS = "\x1e"  # prefix of a progress line, which replaces the previous line

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from epigram.core.config_types import is_inner_path
-from epigram.core.display import echo
+from epigram.process.display import echo
 from epigram.runner.dvc import adapter
 
 CACHE_NAME = re.compile(r"[0-9a-f]{32}(\.dir)?")  # the name of a cache file, including its folder

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from dvc.exceptions import DvcException
 
-from epigram.core.errors import handle_errors, run_and_exit
-from epigram.core.outcome import OUTCOME_FILE, Outcome
+from epigram.process.exits import handle_errors, run_and_exit
+from epigram.process.outcome import OUTCOME_FILE, Outcome
 from epigram.runner.dvc import changed_inputs, errors, lock_writer
 from epigram.runner.dvc.adapter import open_repo, record_restored
 from epigram.runner.dvc.process import END

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from epigram.core.collection import no_collection
-from epigram.core.display import echo
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError
-from epigram.core.signals import raise_on_signals
 from epigram.data.sources.access import redact_address
+from epigram.process.collection import no_collection
+from epigram.process.display import echo
+from epigram.process.signals import raise_on_signals
 from epigram.runner.prefect import ray_address
 from epigram.runner.prefect.up_to_date import finish_if_up_to_date
 from epigram.runner.runs import reservations

@@ -18,11 +18,11 @@ from prefect.futures import PrefectFuture, wait
 from prefect.states import Completed, Failed
 from rich.console import Console
 
-from epigram.core.display import echo
 from epigram.core.errors import EpigramError
-from epigram.core.outcome import Outcome
 from epigram.core.settings import dataset_of
-from epigram.core.signals import interrupt_waits
+from epigram.process.display import echo
+from epigram.process.outcome import Outcome
+from epigram.process.signals import interrupt_waits
 from epigram.runner.dvc import graph
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.prefect import heartbeat, ray_cluster

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from epigram.core.errors import TryAgainError
 from epigram.core.extras import require
-from epigram.core.outcome import Outcome
+from epigram.process.outcome import Outcome
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.prefect.ray_address import LOCAL
 from epigram.runner.prefect.stage import Log, Runner

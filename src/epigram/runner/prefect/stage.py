@@ -14,7 +14,7 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.states import Cancelled, Completed, Failed
 
 from epigram.core.errors import RETRYABLE, EpigramError, TryAgainError
-from epigram.core.outcome import Outcome
+from epigram.process.outcome import Outcome
 from epigram.runner.dvc import repair
 from epigram.runner.dvc.process import KILLED, PROGRESS, ReproProcesses
 from epigram.runner.prefect.progress_artifact import ProgressArtifact

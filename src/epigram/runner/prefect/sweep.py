@@ -21,8 +21,8 @@ from prefect.states import Completed, Failed
 
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError
 from epigram.core.files import read_json
-from epigram.core.outcome import OUTCOME_FILE, read_outcome
-from epigram.core.signals import interrupt_waits
+from epigram.process.outcome import OUTCOME_FILE, read_outcome
+from epigram.process.signals import interrupt_waits
 from epigram.runner import child_process
 from epigram.runner.runs import markdown
 from epigram.runner.scheduling.trial_gpus import acquire_gpus

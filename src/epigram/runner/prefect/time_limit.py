@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
-from epigram.core.outcome import Outcome
+from epigram.process.outcome import Outcome
 from epigram.runner.prefect.stage import Runner
 
 INTERVAL = 0.2  # seconds between two looks at the stages once the time is over

@@ -6,7 +6,7 @@ import time
 
 from rich.console import Console
 
-from epigram.core.signals import raise_on_signals
+from epigram.process.signals import raise_on_signals
 from epigram.runner.dvc import graph
 from epigram.runner.prefect.status_table import StatusTable
 from epigram.runner.runs import publish, reservations

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from epigram.core.display import escape_markdown
 from epigram.core.errors import TryAgainError
+from epigram.process.display import escape_markdown
 from epigram.runner.champions import champion
 from epigram.runner.champions.champion import Champion
 from epigram.runner.dvc import graph

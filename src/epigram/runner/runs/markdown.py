@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from epigram.core.display import escape_markdown
 from epigram.core.label_limits import MAX_CLASSES, list_names
+from epigram.process.display import escape_markdown
 
 if TYPE_CHECKING:
     from epigram.evaluation.summary import Summary

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epigram.core.config_types import validate_as
-from epigram.core.display import echo
 from epigram.core.errors import EpigramError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json
-from epigram.core.outcome import Outcome
 from epigram.evaluation.data_quality import FILES
+from epigram.process.display import echo
+from epigram.process.outcome import Outcome
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.runs import markdown, run_charts
 from epigram.runner.workspace.links import set_link

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from epigram.core.checkpoint_folders import is_sentence_encoder
+from epigram.checkpoints.folders import is_sentence_encoder
 from epigram.evaluation.settings import ExamineSettings
 from epigram.models.settings import System
 from epigram.runner.search.goal import Quality

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from epigram.core.config_types import validate_as
-from epigram.core.display import echo
 from epigram.core.errors import EpigramError, ParameterError
 from epigram.core.settings import read_params
 from epigram.data.sources.source import load_source
 from epigram.models.settings import System
+from epigram.process.display import echo
 from epigram.runner.prefect.pipeline_run import PipelineRun, RunFailedError, open_run
 from epigram.runner.search import candidates
 from epigram.runner.search.candidates import Facts

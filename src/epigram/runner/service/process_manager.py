@@ -14,8 +14,8 @@ from typing import NoReturn
 
 import httpx
 
-from epigram.core.display import echo
 from epigram.core.errors import TryAgainError
+from epigram.process.display import echo
 from epigram.runner import child_process
 from epigram.runner.service import database, deployments, server, webhook_relay
 

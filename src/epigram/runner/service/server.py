@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from epigram.core.config_types import is_http_url
-from epigram.core.errors import ParameterError, TryAgainError, exit_now, print_error
+from epigram.core.errors import ParameterError, TryAgainError
+from epigram.process.exits import exit_now, print_error
 from epigram.runner import HOME, PROFILES, child_process
 from epigram.runner.service import prefect_adapter, service_lock
 

@@ -21,8 +21,8 @@ from threading import Thread
 from typing import Any
 
 from epigram.core.config_types import is_http_url
-from epigram.core.display import echo, printable
 from epigram.core.errors import ParameterError
+from epigram.process.display import echo, printable
 
 MAX_MESSAGE_BYTES = 4_000  # maximum size of a notice in bytes
 MAX_LENGTH_DIGITS = 10  # digits of Content-Length that are read

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from epigram.core.checkpoint_folders import unknown_language
+from epigram.checkpoints.folders import unknown_language
 from epigram.core.config_types import nearest, shown
 from epigram.core.errors import ParameterError
 from epigram.core.files import sha256

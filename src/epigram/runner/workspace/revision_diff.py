@@ -14,9 +14,10 @@ from typing import Annotated, Any
 
 import typer
 
-from epigram.core.display import echo
-from epigram.core.errors import InputMissingError, handle_errors, run_typer
+from epigram.core.errors import InputMissingError
 from epigram.core.files import write_text
+from epigram.process.display import echo
+from epigram.process.exits import handle_errors, run_typer
 from epigram.report.difference import Change, render_difference
 from epigram.runner import git
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from epigram.core.checkpoint_folders import PREFIX, checkpoint_folder, install_command, packages_for, unknown_language
+from epigram.checkpoints.folders import PREFIX, checkpoint_folder, install_command, packages_for, unknown_language
 from epigram.core.extras import MissingPackageError
 from epigram.core.settings import read_params
 from epigram.runner.workspace.params_file import edited

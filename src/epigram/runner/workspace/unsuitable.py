@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from epigram.core.checkpoint_folders import unknown_language
+from epigram.checkpoints.folders import unknown_language
 from epigram.core.config_types import validate_as
 from epigram.core.errors import ParameterError
 from epigram.data.readers import labels_tokens

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from epigram.checkpoints.hub import HUB_FOLDER
 from epigram.core.config_types import shown
 from epigram.core.errors import ParameterError
 from epigram.core.files import atomic_file, exclusive_lock
-from epigram.core.hub_checkpoints import HUB_FOLDER
 from epigram.core.settings import dataset_of
 from epigram.runner import git
 from epigram.runner.project.record import check_version

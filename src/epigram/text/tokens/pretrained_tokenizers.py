@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tokenizers import Tokenizer
 
-from epigram.core.checkpoint_folders import checkpoint_folder, is_sentence_encoder, is_static_model
+from epigram.checkpoints.folders import checkpoint_folder, is_sentence_encoder, is_static_model
 from epigram.core.config_types import parse_json
 from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import read_limited_text

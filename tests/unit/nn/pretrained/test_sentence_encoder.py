@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.core import checkpoint_folders
-from epigram.core.checkpoint_folders import (
+from epigram.checkpoints import folders as checkpoint_folders
+from epigram.checkpoints.folders import (
     PACKAGES,
     CheckpointPackage,
     checkpoint_folder,
     is_sentence_encoder,
 )
-from epigram.core.checkpoint_folders import SENTENCE_ENCODER_FILES as FILES
+from epigram.checkpoints.folders import SENTENCE_ENCODER_FILES as FILES
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.extras import MissingPackageError
 from epigram.core.files import sha256

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from epigram.core.checkpoint_folders import is_static_model
+from epigram.checkpoints.folders import is_static_model
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.models.settings import System
 from epigram.nn.encoders.static_embedding import StaticEmbeddingConfig

@@ -14,9 +14,9 @@ import httpx
 import pytest
 
 import epigram
+from epigram.checkpoints.folders import checkpoint_folder
 from epigram.cli.app import app
-from epigram.core.checkpoint_folders import checkpoint_folder
-from epigram.core.hub_download import download_checkpoint
+from epigram.data.sources.hub_models import download_checkpoint
 from epigram.runner.doctor import installation, machine, project
 from epigram.runner.doctor.check import CheckResult, exit_status, run_checks
 from epigram.runner.project.record import Record

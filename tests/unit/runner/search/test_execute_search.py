@@ -10,8 +10,9 @@ import pytest
 from prefect.client.schemas.objects import State
 from prefect.states import Failed
 
-from epigram.core.errors import ParameterError, exit_code
-from epigram.core.outcome import Outcome
+from epigram.core.errors import ParameterError
+from epigram.process.exits import exit_code
+from epigram.process.outcome import Outcome
 from epigram.runner.prefect.pipeline_run import RunFailedError
 from epigram.runner.runs.publish import Run
 from epigram.runner.search import execute

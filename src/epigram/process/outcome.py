@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from epigram.core.display import printable
+from epigram.process.display import printable
 
 OUTCOME_FILE = "EPIGRAM_OUTCOME"  # environment variable with the path of the file; without it, nothing is written
 MAX_DETAILS = 30  # lines; the log contains all of them

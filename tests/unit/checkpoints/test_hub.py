@@ -10,9 +10,9 @@ from typing import NoReturn
 
 import pytest
 
-from epigram.core.checkpoint_folders import awaits_download, checkpoint_folder, is_sentence_encoder, verify_checkpoint
+from epigram.checkpoints.folders import awaits_download, checkpoint_folder, is_sentence_encoder, verify_checkpoint
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.core.hub_download import download_checkpoint
+from epigram.data.sources.hub_models import download_checkpoint
 from tests.support.hub_server import CHECKPOINT, REPOSITORY, REVISION
 from tests.support.tiny_bert import write_bert
 

@@ -7,11 +7,7 @@ from functools import lru_cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
-from epigram.core.config_types import nearest
-from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.core.extras import MissingPackageError, pip_install
-from epigram.core.files import read_json, sha256
-from epigram.core.hub_checkpoints import (
+from epigram.checkpoints.hub import (
     HUB_FOLDER,
     HUB_PREFIX,
     hub_hint,
@@ -19,6 +15,10 @@ from epigram.core.hub_checkpoints import (
     parse_hub_checkpoint,
     verify_hub_checkpoint,
 )
+from epigram.core.config_types import nearest
+from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.core.extras import MissingPackageError, pip_install
+from epigram.core.files import read_json, sha256
 
 PREFIX = "package:"
 

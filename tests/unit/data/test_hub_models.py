@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from epigram.core.errors import EpigramError, SourceUnavailableError
-from epigram.core.hub_errors import translate_hub_errors
+from epigram.data.sources.hub_models import translate_hub_errors
 from tests.support.bad_input import Ended
 from tests.support.hub_server import CHECKPOINT, REVISION, HubServer, environment, hub
 from tests.support.tiny_bert import write_bert
 
 CODE = (
     "import sys; from epigram.core.errors import handle_errors;"
-    "from epigram.core.hub_download import download_checkpoint; handle_errors(download_checkpoint)(sys.argv[1])"
+    "from epigram.data.sources.hub_models import download_checkpoint; handle_errors(download_checkpoint)(sys.argv[1])"
 )
 EVIL_NAMES = """
 modeling_evil.py pytorch_model.bin training_args.bin tokenizer.pkl tf_model.h5 model.onnx README.md evil.config.json

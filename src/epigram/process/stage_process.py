@@ -15,13 +15,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from epigram.core import supervisor
-from epigram.core.display import echo
-from epigram.core.errors import exit_code, exit_now, message, run_and_exit
-from epigram.core.library_threads import limit_library_threads
+from epigram.core.errors import ParameterError
 from epigram.core.memory_limit import has_limit, is_near_limit
-from epigram.core.outcome import OUTCOME_FILE, Outcome, current_stage
-from epigram.core.signals import Terminated
+from epigram.process import supervisor
+from epigram.process.display import echo
+from epigram.process.exits import exit_code, exit_now, message, run_and_exit
+from epigram.process.library_threads import limit_library_threads
+from epigram.process.outcome import OUTCOME_FILE, Outcome, current_stage
+from epigram.process.signals import Terminated
 
 CRASH_SIGNALS = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGTRAP}
 LIBRARY_EXIT_CODES = {1, 127}  # exit codes of libraries; epigram uses neither
@@ -30,6 +31,14 @@ PARENT = "EPIGRAM_PARENT"  # variable with the id of the process that has starte
 MIN_PAGE_FAULTS = 100  # page faults between two checks; a process with fewer gets no memory
 MIN_KERNEL_SHARE = 1 / 4  # of the CPU time in an allocation loop; the machine may be busy with other processes
 MIN_KERNEL_TIME = 1 / 50  # as a share of CHECK_INTERVAL; less is not significant
+
+
+def arguments(*names: str) -> list[str]:
+    """Return the command-line arguments, one for each of `names`. Raises ParameterError if their number differs."""
+    values = sys.argv[1:]
+    if len(values) != len(names):
+        raise ParameterError(f"usage: python -m epigram.stages.{Path(sys.argv[0]).stem} {' '.join(names)}")
+    return values
 
 
 def run_stage(main: Callable[[], object]) -> NoReturn:

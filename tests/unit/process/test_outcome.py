@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from epigram.core.errors import DataError, handle_errors
-from epigram.core.outcome import OUTCOME_FILE, Outcome, read_outcome
+from epigram.core.errors import DataError
+from epigram.process.exits import handle_errors
+from epigram.process.outcome import OUTCOME_FILE, Outcome, read_outcome
 
 
 @pytest.fixture

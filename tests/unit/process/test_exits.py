@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from epigram.core import errors
-from epigram.core.errors import DiskError, ParameterError, SourceUnavailableError, TryAgainError, exit_code, run_typer
-from epigram.core.signals import Terminated
+from epigram.core.errors import DiskError, ParameterError, SourceUnavailableError, TryAgainError
+from epigram.process import exits
+from epigram.process.exits import exit_code, run_typer
+from epigram.process.signals import Terminated
 
 
 def test_only_an_absent_source_and_an_interruption_are_worth_another_try() -> None:
@@ -29,7 +31,7 @@ def test_a_command_line_that_cannot_be_read_is_a_bad_parameter(
 ) -> None:
     at_exit: list[Callable[[], None]] = []
     left: list[int] = []
-    monkeypatch.setattr(errors.atexit, "register", at_exit.append)
+    monkeypatch.setattr(exits.atexit, "register", at_exit.append)
     monkeypatch.setattr(errors, "exit_now", left.append)
 
     def command() -> None:
@@ -62,7 +64,7 @@ def test_a_signal_while_a_class_is_created_is_a_signal(raised: type[BaseExceptio
 
 PROGRAM = """
 import os, sys
-from epigram.core.errors import handle_errors
+from epigram.process.exits import handle_errors
 @handle_errors
 def main():
     if sys.argv[1] == "print":

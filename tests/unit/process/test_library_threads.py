@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from epigram.core.library_threads import DEFAULTS
+from epigram.process.library_threads import DEFAULTS
 
 PRINT = 'print(os.environ["GOMP_SPINCOUNT"], os.environ["OPENBLAS_NUM_THREADS"], "numpy" in sys.modules, flush=True)'
 STAGE = f"""
 import os, sys
-from epigram.core.stage_process import run_stage
+from epigram.process.stage_process import run_stage
 run_stage(lambda: {PRINT})
 """
 COMMAND = f"""
@@ -37,7 +37,7 @@ def test_libraries_wait_actively_for_a_short_time_and_use_one_blas_thread_unless
 
 def test_openblas_reads_the_number_of_threads() -> None:
     code = (
-        "from epigram.core.library_threads import limit_library_threads; limit_library_threads()\n"
+        "from epigram.process.library_threads import limit_library_threads; limit_library_threads()\n"
         "import numpy, scipy.linalg, threadpoolctl\n"
         "print({one['num_threads'] for one in threadpoolctl.threadpool_info() if one['internal_api'] == 'openblas'})"
     )

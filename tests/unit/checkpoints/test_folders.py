@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from epigram.core import checkpoint_folders
-from epigram.core.checkpoint_folders import (
+from epigram.checkpoints import folders as checkpoint_folders
+from epigram.checkpoints.folders import (
     PACKAGES,
     CheckpointPackage,
     checkpoint_folder,

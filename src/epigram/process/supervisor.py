@@ -4,7 +4,7 @@ The child ends when its supervisor ends, in whatever way, and gets each signal o
 the parent becomes the supervisor and the child runs the stage (`core.stage_process`). For any other command, the runner
 starts this file (`runner.child_process`), which imports no project code, so it starts in a few milliseconds:
 
-python -I -S src/epigram/core/supervisor.py COMMAND …
+python -I -S src/epigram/process/supervisor.py COMMAND …
 """
 
 from __future__ import annotations

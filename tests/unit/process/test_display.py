@@ -14,12 +14,12 @@ import pytest
 from markdown_it import MarkdownIt
 from torch import nn
 
-from epigram.core import errors
 from epigram.core.config_types import validate_as
-from epigram.core.display import echo, escape_markdown, json_text, printable
 from epigram.core.errors import DataError
 from epigram.evaluation.summary import Summary
 from epigram.models.model_card import model_card
+from epigram.process import exits
+from epigram.process.display import echo, escape_markdown, json_text, printable
 from epigram.report.columns import comparison_markdown
 from epigram.report.table import Table
 from epigram.runner.dvc.process import PROGRESS, read_lines
@@ -64,7 +64,7 @@ def test_what_stands_around_a_text_is_printed_as_it_is(capsys: pytest.CaptureFix
 
 
 def test_an_error_names_a_file_without_its_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    assert errors.print_error(DataError("\x1b]0;owned\x07model\x1b[2K\r/labels.json is damaged")) == 65
+    assert exits.print_error(DataError("\x1b]0;owned\x07model\x1b[2K\r/labels.json is damaged")) == 65
     assert capsys.readouterr().err == "error: model/labels.json is damaged\n"
 
 

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from epigram.core.collection import no_collection
+from epigram.process.collection import no_collection
 
 
 @pytest.fixture(autouse=True)

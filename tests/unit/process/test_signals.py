@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from epigram.core.signals import Terminated, defer_signals
+from epigram.process.signals import Terminated, defer_signals
 
 
 @pytest.mark.parametrize(("number", "kind"), [(signal.SIGTERM, Terminated), (signal.SIGINT, KeyboardInterrupt)])
@@ -45,7 +45,7 @@ def ended(script: str, **values: str) -> tuple[int, str]:
     [("SIGINT", 130, "interrupted"), ("SIGTERM", 75, "stopped by SIGTERM; run it again to resume")],
 )
 def test_a_signal_in_a_destructor_ends_the_process(name: str, code: int, text: str) -> None:
-    script = "from epigram.core.signals import end_on_signals\nwith end_on_signals():\n    Sender()\n"
+    script = "from epigram.process.signals import end_on_signals\nwith end_on_signals():\n    Sender()\n"
     assert ended(script, name=name, before="default_int_handler") == (code, f"error: {text}\n")
 
 
@@ -56,7 +56,7 @@ def test_a_signal_in_a_destructor_ends_the_process(name: str, code: int, text: s
 def test_a_signal_in_a_destructor_interrupts_a_command(name: str, code: int, text: str) -> None:
     script = """
 import time
-from epigram.core.errors import handle_errors
+from epigram.process.exits import handle_errors
 def main():
     Sender()
     for _ in range(100):
@@ -67,7 +67,7 @@ handle_errors(main)()
 
 
 def test_an_ignored_signal_stays_ignored() -> None:
-    script = "from epigram.core.signals import end_on_signals\nwith end_on_signals():\n    Sender()\n"
+    script = "from epigram.process.signals import end_on_signals\nwith end_on_signals():\n    Sender()\n"
     assert ended(script, name="SIGINT", before="SIG_IGN") == (0, "")
 
 
