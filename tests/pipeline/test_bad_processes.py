@@ -49,7 +49,7 @@ def program(*lines: str) -> subprocess.CompletedProcess[str]:
 def test_nothing_follows_the_word_that_memory_ran_out() -> None:
     lines = (
         "import atexit",
-        "from epigram.core.errors import handle_errors",
+        "from epigram.process.exits import handle_errors",
         "atexit.register(bytearray, 1 << 62)",  # an exit handler also runs out of memory
         "def main():",
         "    print('a line')",
@@ -101,7 +101,7 @@ def test_the_linear_machine_s_libraries_do_not_ask_for_memory_without_end() -> N
     lines = (
         "import resource",
         "from pathlib import Path",
-        "from epigram.core.errors import handle_errors",
+        "from epigram.process.exits import handle_errors",
         "from epigram.training.fitters import linear_svm as linear",
         "taken = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()",
         "resource.setrlimit(resource.RLIMIT_AS, (taken + (44 << 20),) * 2)",  # fits their code, not their buffers

@@ -20,7 +20,7 @@ from tests.support.hub_server import CHECKPOINT, REVISION, HubServer, environmen
 from tests.support.tiny_bert import write_bert
 
 CODE = (
-    "import sys; from epigram.core.errors import handle_errors;"
+    "import sys; from epigram.process.exits import handle_errors;"
     "from epigram.data.sources.hub_models import download_checkpoint; handle_errors(download_checkpoint)(sys.argv[1])"
 )
 EVIL_NAMES = """

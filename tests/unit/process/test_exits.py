@@ -32,7 +32,7 @@ def test_a_command_line_that_cannot_be_read_is_a_bad_parameter(
     at_exit: list[Callable[[], None]] = []
     left: list[int] = []
     monkeypatch.setattr(exits.atexit, "register", at_exit.append)
-    monkeypatch.setattr(errors, "exit_now", left.append)
+    monkeypatch.setattr(exits, "exit_now", left.append)
 
     def command() -> None:
         raise SystemExit(raised)
