@@ -23,9 +23,9 @@ from epigram.core.records import read_record
 from epigram.models.predict import gold_labels, predict
 from epigram.models.settings import System
 from epigram.nn.pretrained.warm_start import find_pretrained
-from epigram.recipes.registry import recipe_of
 from epigram.process.exits import handle_errors, run_and_exit
 from epigram.process.stage_process import arguments
+from epigram.recipes.registry import recipe_of
 from epigram.text.dataset.encoded_dataset import View, fold_folder
 from epigram.training import fitters
 from epigram.training.config import configure
