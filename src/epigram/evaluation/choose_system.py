@@ -28,7 +28,8 @@ class Decision:
     """Systems in the order of their scores, best first, and the `place` of the chosen one.
 
     `on_dev` are the verdicts against the best, `tied` the places of the systems that are tied with it, `possible` those
-    of them that can be chosen, and `cheapest` the place of the cheapest of these.
+    of them that can be chosen, and `cheapest` the place of the cheapest of these. `replaced` are the places of the best
+    and the tied systems that the chosen one is preferred to, whatever their scores.
     """
 
     ranked: Sequence[ScoredSystem]
@@ -37,6 +38,7 @@ class Decision:
     possible: list[int]
     cheapest: int | None
     place: int
+    replaced: list[int]
 
 
 def decide(systems: Sequence[ScoredSystem], alpha: float, prefer: Preference) -> Decision:
@@ -48,7 +50,9 @@ def decide(systems: Sequence[ScoredSystem], alpha: float, prefer: Preference) ->
     possible = [n for n in tied if _price(ranked[n].metrics)[1]]
     cheapest = min(possible, key=lambda n: _price(ranked[n].metrics), default=None)
     place = _likeliest(ranked, [0, *possible]) if prefer == "best" else _cheaper(ranked, cheapest)
-    return Decision(ranked, on_dev, tied, possible, cheapest, place)
+    preferred = _likelier if prefer == "best" else _much_cheaper
+    replaced = [n for n in (0, *tied) if preferred(ranked[place], ranked[n])]
+    return Decision(ranked, on_dev, tied, possible, cheapest, place, replaced)
 
 
 def rank(metrics: Metrics, score: float) -> tuple[float, int, str]:
@@ -66,10 +70,18 @@ def _likeliest(ranked: Sequence[ScoredSystem], places: Sequence[int]) -> int:
 
 def _cheaper(ranked: Sequence[ScoredSystem], cheapest: int | None) -> int:
     """Return the place of the cheapest tied system if it is much cheaper than the best, else that of the best."""
-    if cheapest is None:
-        return 0
-    price, best = _price(ranked[cheapest].metrics), _price(ranked[0].metrics)
-    return cheapest if best[0] >= NEGLIGIBLE and price[0] <= MUCH_CHEAPER * best[0] else 0
+    return cheapest if cheapest is not None and _much_cheaper(ranked[cheapest], ranked[0]) else 0
+
+
+def _likelier(one: ScoredSystem, other: ScoredSystem) -> bool:
+    """Return whether both systems have a log loss, and the first one has the lower one."""
+    return one.dev_loss is not None and other.dev_loss is not None and one.dev_loss < other.dev_loss
+
+
+def _much_cheaper(one: ScoredSystem, other: ScoredSystem) -> bool:
+    """Return whether the first system costs so much less that it is chosen where both are tied."""
+    (flops, _), (others, _) = _price(one.metrics), _price(other.metrics)
+    return others >= NEGLIGIBLE and flops <= MUCH_CHEAPER * others
 
 
 def _price(metrics: Metrics) -> tuple[float, int]:

@@ -64,8 +64,10 @@ def compare(
     ]
     chosen_seed = max(ranked[place].metrics.seeds, key=lambda seed: seed.dev_score).seed
     optimism = expected_optimism([each.dev for each in ranked])
+    of_choice = None
     if out_of_fold:
-        rows[place] = _less(rows[place], optimism)
+        of_choice = expected_optimism([each.dev for each in ranked], place, decision.replaced)
+        rows[place] = _less(rows[place], of_choice)
     return Summary(
         dataset=corpus.name,
         language=corpus.language,
@@ -84,7 +86,7 @@ def compare(
         chosen_seed=chosen_seed,
         cheapest_tied=None if decision.cheapest is None else rows[decision.cheapest].system,
         optimism=optimism,
-        verdict=describe(rows[: len(ranked)], decision, chosen_seed, best, prefer, optimism, out_of_fold=out_of_fold),
+        verdict=describe(rows[: len(ranked)], decision, chosen_seed, best, prefer, optimism, of_choice),
         rows=rows,
     )
 

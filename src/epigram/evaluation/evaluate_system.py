@@ -150,7 +150,7 @@ def _metrics(
         test=mean([seed.test for seed in seeds]),
         dev_score=score_interval(dev.ranked, **intervals),
         test_score=score_interval(test.ranked, **intervals),
-        test_macro_f1=macro_f1_interval(texts, **intervals),
+        test_macro_f1=macro_f1_interval(texts, **intervals, spread=test.ranked.spread),
         classes=_classes(target.labels, texts),
         confusion=texts.confusion(),
         calibration=mean([seed.calibration for seed in seeds]),

@@ -89,10 +89,12 @@ def seed_scores(sums: Floats) -> Floats:
 def score_interval(row_scores: RowScores, *, resamples: int, confidence: float) -> Interval:
     """Return the score averaged over the seeds, with its interval."""
     draws = bootstrap(score_columns(row_scores), lambda sums: seed_scores(sums).mean(1), resamples)
-    return percentile(float(row_scores.scores().mean()), draws, confidence)
+    return percentile(float(row_scores.scores().mean()), draws, confidence, row_scores.spread)
 
 
-def macro_f1_interval(predictions: SplitPredictions, *, resamples: int, confidence: float) -> Interval:
+def macro_f1_interval(
+    predictions: SplitPredictions, *, resamples: int, confidence: float, spread: float = 1.0
+) -> Interval:
     """Return macro-F1 averaged over the seeds, with its interval."""
     seeds, multi = len(predictions.predicted), predictions.task == "multi"
     values, counts = predictions.distinct_rows()
@@ -105,10 +107,27 @@ def macro_f1_interval(predictions: SplitPredictions, *, resamples: int, confiden
     value = statistic(np.asarray(counts.astype(float) @ values)[None])
     rare = not multi and classes > MANY_LABELS
     draws = _bootstrap_distinct(values, counts, statistic, resamples, mostly_rare=rare)
-    return percentile(float(value[0]), draws, confidence)
+    return percentile(float(value[0]), draws, confidence, spread)
 
 
-def percentile(value: float, draws: Floats, confidence: float) -> Interval:
-    """Return `value` with an interval that holds the middle `confidence` share of the draws (R,)."""
+def percentile(value: float, draws: Floats, confidence: float, spread: float = 1.0) -> Interval:
+    """Return `value` with an interval that holds the middle `confidence` share of the draws (R,).
+
+    With a `spread` above 1, both ends are so many times as far from `value`, within 0 and 1.
+    """
     low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
+    if spread > 1.0:
+        low, high = np.clip(value + spread * (np.array([low, high]) - value), 0.0, 1.0)
     return Interval(value=value, low=float(low), high=float(high))
+
+
+def fold_spread(folds: Ints | None) -> float:
+    """Return the spread of out-of-fold scores of rows with these folds (N,); 1 without folds.
+
+    The models of K folds learn mostly the same rows, so their errors depend on each other: the variance is that of
+    rows times 1 + K / (K − 1) (Nadeau and Bengio, Inference for the Generalization Error, 2003).
+    """
+    if folds is None:
+        return 1.0
+    count = len(np.unique(folds))
+    return float(np.sqrt(1 + count / (count - 1)))

@@ -18,8 +18,13 @@ from epigram.evaluation.scoring import RowScores
 RESAMPLES = 1_000
 
 
-def expected_optimism(systems: Sequence[RowScores], resamples: int = RESAMPLES) -> float:
-    """Return the optimism as a share of 1; 0 for one system. Every system has scores (K, N) of the same N rows."""
+def expected_optimism(
+    systems: Sequence[RowScores], chosen: int = 0, replaced: Sequence[int] = (), resamples: int = RESAMPLES
+) -> float:
+    """Return the optimism as a share of 1; 0 for one system. Every system has scores (K, N) of the same N rows.
+
+    Where one of the places `replaced` is the best of a resample, the system at the place `chosen` is chosen.
+    """
     if len(systems) == 1:
         return 0.0
     columns = [score_columns(each) for each in systems]
@@ -30,6 +35,7 @@ def expected_optimism(systems: Sequence[RowScores], resamples: int = RESAMPLES) 
         """Return the optimism of each resample, (r,), from the column sums (r, F)."""
         drawn = np.stack([seed_scores(part).mean(1) for part in np.split(sums, borders, axis=1)], axis=1)
         best = drawn.argmax(1)
+        best[np.isin(best, replaced)] = chosen
         return np.asarray(drawn[np.arange(len(best)), best] - scores[best])
 
-    return float(bootstrap(np.concatenate(columns, axis=1), difference, resamples).mean())
+    return max(0.0, float(bootstrap(np.concatenate(columns, axis=1), difference, resamples).mean()))

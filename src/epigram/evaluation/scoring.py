@@ -20,11 +20,13 @@ SCORE: dict[Task, ScoreName] = {"single": "accuracy", "multi": "micro_f1"}
 class RowScores:
     """What each row gains and could gain, both (K, N): the score of a seed is Σ gained / Σ possible.
 
-    Accuracy: a correct row gains 1 of 1. Micro-F1: a row gains 2·TP of 2·TP + FP + FN.
+    Accuracy: a correct row gains 1 of 1. Micro-F1: a row gains 2·TP of 2·TP + FP + FN. `spread` widens the interval of
+    the score, see `fold_spread`.
     """
 
     gained: NDArray[Any]
     possible: NDArray[Any]
+    spread: float = 1.0
 
     def scores(self) -> Floats:
         """Return the score of every seed, (K,)."""
@@ -32,7 +34,7 @@ class RowScores:
 
     def rows(self, chosen: Bools) -> RowScores:
         """Return only the rows where `chosen` (N,) is true."""
-        return RowScores(self.gained[:, chosen], self.possible[:, chosen])
+        return RowScores(self.gained[:, chosen], self.possible[:, chosen], self.spread)
 
 
 class SplitPredictions(ABC):

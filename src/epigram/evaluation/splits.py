@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, Ints
 from epigram.evaluation.decisions import predict_labels
+from epigram.evaluation.intervals import fold_spread
 from epigram.evaluation.results import Decision, Task, TokenScores
 from epigram.evaluation.scoring import RowScores, SplitPredictions
 from epigram.evaluation.tokens import LabelledWords
@@ -79,9 +80,10 @@ def score_split(
 ) -> ScoredSplit:
     """Compare a system's predictions with the gold labels; `thresholds` (K, C) are those of a multi-label task."""
     texts = predict_labels(target.task, truth.labels, output.probabilities, thresholds, decision, truth.folds)
+    scores = replace(texts.row_scores(), spread=fold_spread(truth.folds))
     if truth.words is None:
-        return ScoredSplit(truth, texts, None, texts.row_scores())
+        return ScoredSplit(truth, texts, None, scores)
     seeds, gold = len(texts.predicted), truth.words
     words = LabelledWords.of(gold.labels, output.words, seeds=seeds, names=gold.names)
-    ranked = words.words.row_scores() if target.tokens_only else texts.row_scores()
+    ranked = words.words.row_scores() if target.tokens_only else scores
     return ScoredSplit(truth, texts, None if output.words is None else words, ranked)

@@ -77,7 +77,8 @@ class Summary:
     `cheapest_tied` is the cheapest of the systems tied with the best. `optimism` is the expected optimism of the best
     development score, a share of 1; None in the summary of an older version.
 
-    Without a test split, the test scores are those of dev, out of fold; the chosen system's is less the optimism.
+    Without a test split, the test scores are those of dev, out of fold; that of the chosen system is less the expected
+    optimism of the choice.
     """
 
     dataset: str

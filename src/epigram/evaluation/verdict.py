@@ -20,18 +20,19 @@ def describe(
     best: Metrics,
     prefer: Preference,
     optimism: float,
-    *,
-    out_of_fold: bool = False,
+    of_choice: float | None = None,
 ) -> str:
     """Return the verdict; `rows` begin with the best system, `best`, and `decision` chooses one as `prefer` says.
 
-    `out_of_fold`: there is no test set, and the chosen system's score is less the optimism.
+    Without a test set, the chosen system's score is out of fold, less the optimism `of_choice`.
     """
     score = SCORE_NAMES[best.score]
     chosen = rows[decision.place]
     choice = _best(chosen, seed, score) if decision.place == 0 else _tied(chosen, rows[0], seed, score, prefer)
-    less = f", less the expected optimism of {percent(optimism)} points" if len(rows) > 1 else ""
-    where = f"out of fold{less}" if out_of_fold else "on the test set"
+    where = "on the test set"
+    if of_choice is not None:
+        less = f", less the expected optimism of the choice, {percent(of_choice)} points" if len(rows) > 1 else ""
+        where = f"out of fold{less}"
     reached = (
         f"and reaches {percent(chosen.test_score)}% {where} "
         f"({level(best.confidence)} interval {percent(chosen.test_low)} to {percent(chosen.test_high)})."

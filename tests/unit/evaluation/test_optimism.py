@@ -40,3 +40,14 @@ def test_the_seeds_of_a_system_are_averaged() -> None:
 
 def test_one_system_is_not_chosen_from_many() -> None:
     assert expected_optimism([scores([1, 0, 0])]) == 0
+
+
+def test_a_system_that_is_chosen_whatever_its_score_has_no_optimism() -> None:
+    """The second system is best on a resample that repeats its row; if it is replaced, the first one has 0 there."""
+    systems = [scores([1, 0]), scores([0, 1])]
+    assert expected_optimism(systems, 0, [1], resamples=20_000) == pytest.approx(0, abs=0.01)
+    assert expected_optimism(systems, 0, [], resamples=20_000) == pytest.approx(0.25, abs=0.01)
+
+
+def test_the_optimism_is_not_negative() -> None:
+    assert min(expected_optimism([scores([1, 0, 0, 1, 0])] * 2, 0, [1], resamples=n) for n in range(1, 9)) == 0

@@ -17,9 +17,10 @@ from epigram.evaluation.build_ensemble import build
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.decisions import predict_labels
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.results import Evaluation, read_evaluation, write_evaluation
+from epigram.evaluation.intervals import fold_spread
+from epigram.evaluation.results import Cost, Evaluation, read_evaluation, write_evaluation
 from epigram.evaluation.scored_system import scored_system
-from epigram.evaluation.settings import EnsembleSettings
+from epigram.evaluation.settings import EnsembleSettings, Preference
 from epigram.evaluation.splits import Split, SystemOutput, Target
 from epigram.evaluation.summary import Corpus, Summary
 from epigram.evaluation.thresholds import tuned_thresholds
@@ -32,10 +33,23 @@ ROWS = 100
 FOLDS = np.arange(ROWS) // 25
 
 
-def folded(name: str, wrong: set[int], folds: Ints = FOLDS, temperatures: list[float] | None = None) -> Evaluation:
+def folded(name: str, wrong: set[int], folds: Ints = FOLDS, **about: Any) -> Evaluation:
     """Return the evaluation of a system by its out-of-fold predictions, without a test split."""
-    truth = out_of_fold(folds)
-    output = SystemOutput(probabilities=probabilities(truth, [wrong], 2))
+    return evaluated_on(out_of_fold(folds), wrong, name, **about)
+
+
+def evaluated_on(
+    truth: Split,
+    wrong: set[int],
+    name: str = "one",
+    *,
+    temperatures: list[float] | None = None,
+    price: Cost | None = None,
+    sure: float = 0.8,
+) -> Evaluation:
+    """Return the evaluation of a system whose predictions for dev and test are the same, and `sure` of a label."""
+    known = probabilities(truth, [wrong], 2)
+    output = SystemOutput(probabilities=np.where(known > 0.5, sure, 1 - sure))
     return evaluate_system(
         name,
         Target(task="single", labels=["neg", "pos"]),
@@ -44,7 +58,7 @@ def folded(name: str, wrong: set[int], folds: Ints = FOLDS, temperatures: list[f
         test=truth,
         dev_output=output,
         test_output=output,
-        costs=[cost()],
+        costs=[price or cost()],
         settings=SETTINGS,
         temperatures=temperatures,
     )
@@ -55,10 +69,10 @@ def out_of_fold(folds: Ints = FOLDS, **about: Any) -> Split:
     return replace(split(ROWS, 2, **about), in_train=np.zeros(ROWS, np.bool_), folds=folds)
 
 
-def compared(*evaluations: Evaluation, test: int = 0) -> Summary:
+def compared(*evaluations: Evaluation, test: int = 0, prefer: Preference = "cheapest") -> Summary:
     about = corpus()
     known = validate_as(Corpus, {**about, "rows": {"train": ROWS, "dev": 0, "test": test}})
-    return compare(known, evaluations, 0.05, "best")
+    return compare(known, evaluations, 0.05, prefer)
 
 
 def test_each_fold_has_the_thresholds_of_the_others() -> None:
@@ -130,8 +144,43 @@ def test_without_a_test_split_the_chosen_score_is_less_the_optimism(test: int) -
         [own.value - less, own.low - less, own.high - less]
     )
     points = f"{100 * summary.optimism:.1f}"
-    where = "on the test set" if test else f"out of fold, less the expected optimism of {points} points"
+    where = "on the test set" if test else f"out of fold, less the expected optimism of the choice, {points} points"
     assert f"and reaches {100 * (0.8 - less):.1f}% {where} (95% interval " in summary.verdict
+
+
+@pytest.mark.parametrize("prefer", ["cheapest", "best"])
+def test_a_system_that_is_preferred_for_other_reasons_has_no_optimism(prefer: Preference) -> None:
+    """Two tied systems: the cheaper and likelier one is chosen on nearly every resample, whatever its score."""
+    likely, dear = folded("likely", set(range(20, 40)), price=cost(flops=1e5)), folded("dear", set(range(20)), sure=0.6)
+    summary = compared(likely, dear, prefer=prefer)
+    chosen = next(row for row in summary.rows if row.outcome == "chosen")
+    assert chosen.system == "likely"
+    assert summary.optimism is not None and summary.optimism > 0.005
+    assert chosen.test_score == pytest.approx(chosen.dev_score, abs=0.002)
+    assert "out of fold, less the expected optimism of the choice, 0." in summary.verdict
+
+
+def test_the_interval_of_five_folds_is_half_as_wide_again() -> None:
+    """Of K folds, the variance of rows counts 1 + K / (K − 1) times: 2.25 times for five."""
+    assert [fold_spread(folds) for folds in (None, np.arange(10) % 5, np.arange(10) % 2)] == pytest.approx(
+        [1, 1.5, 3**0.5]
+    )
+    five = np.arange(ROWS) % 5
+    found = folded("one", set(range(40)), five).metrics
+    apart = evaluated_on(replace(out_of_fold(five), folds=None), set(range(40))).metrics
+    for name in ("dev_score", "test_score", "test_macro_f1"):
+        wide, narrow = getattr(found, name), getattr(apart, name)
+        assert wide.value == narrow.value
+        assert [wide.low - wide.value, wide.high - wide.value] == pytest.approx(
+            [1.5 * (narrow.low - narrow.value), 1.5 * (narrow.high - narrow.value)]
+        )
+    for wide, narrow in zip(found.slices, apart.slices, strict=True):
+        assert wide.score.high - wide.score.low > narrow.score.high - narrow.score.low
+
+
+def test_a_wide_interval_stays_within_0_and_1() -> None:
+    found = folded("one", {1, 2}, np.arange(ROWS) % 5).metrics.test_score
+    assert 0.9 < found.low < found.value < found.high == 1.0
 
 
 def test_a_score_less_the_optimism_is_not_below_zero() -> None:
