@@ -12,7 +12,7 @@ import pytest
 from benchmarks.run import FAMILIES
 
 ROOT = Path(__file__).parents[3]
-OTHERS = ("scale", "pos_growth", "few_labels", "many_titles")  # programs of their own
+OTHERS = ("scale", "pos_growth", "few_labels", "few_rows", "many_titles")  # programs of their own
 
 
 def tiny(*program: str) -> subprocess.CompletedProcess[str]:
