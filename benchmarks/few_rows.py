@@ -30,11 +30,11 @@ from epigram.evaluation.ensemble import parts_of
 from epigram.evaluation.ensemble_record import ENSEMBLE
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.intervals import score_interval
-from epigram.evaluation.results import Cost, Evaluation, Interval
+from epigram.evaluation.results import Cost, Evaluated, Interval
 from epigram.evaluation.scored_system import scored_system
 from epigram.evaluation.scoring import RowScores
 from epigram.evaluation.settings import EnsembleSettings, EvaluateSettings
-from epigram.evaluation.splits import Split, SystemOutput, Target
+from epigram.evaluation.splits import GoldSplit, SystemOutput, Target
 from epigram.evaluation.summary import Corpus
 from epigram.models.batches import TextBatches
 from epigram.models.predict import Array, Predicted, predict
@@ -98,9 +98,9 @@ class Source:
 
 @dataclass(frozen=True)
 class Result:
-    """Evaluation of one system on the folds, and the probabilities of its final model for the new texts."""
+    """Evaluated of one system on the folds, and the probabilities of its final model for the new texts."""
 
-    evaluation: Evaluation
+    evaluation: Evaluated
     new: Array
 
 
@@ -109,7 +109,7 @@ def labels_of(texts: TextBatches) -> NDArray[np.int64]:
     return np.asarray(texts.targets(np.arange(len(texts))))
 
 
-def fit(name: str, train: TextBatches, new: TextBatches, split: Split, classes: int, seed: int) -> Result:
+def fit(name: str, train: TextBatches, new: TextBatches, split: GoldSplit, classes: int, seed: int) -> Result:
     """Train the system on folds and on all of train as the stage `train` does, and evaluate it.
 
     With an odd seed, all systems are so cheap that the one with the best score is chosen, whatever the others cost.
@@ -159,7 +159,7 @@ def simulate(seed: int) -> dict[str, Any]:
     source, rows = Source(draw), int(draw.integers(FEWEST, MOST + 1))
     train, new = source.texts(rows), source.texts(NEW)
     labels = labels_of(train)
-    split = Split(
+    split = GoldSplit(
         labels=labels,
         rows=np.arange(rows),
         texts=["text"] * rows,
@@ -196,7 +196,7 @@ def simulate(seed: int) -> dict[str, Any]:
     }
 
 
-def nested_score(evaluations: Sequence[Evaluation], folds: NDArray[np.integer]) -> Interval:
+def nested_score(evaluations: Sequence[Evaluated], folds: NDArray[np.integer]) -> Interval:
     """Return the score of a nested choice, for comparison: the other folds choose the system of each fold."""
     systems = [scored_system(each) for each in evaluations]
     gained = np.empty(systems[0].dev.gained.shape)

@@ -23,7 +23,7 @@ from typer.main import get_command
 
 from epigram.cli import app as cli
 from epigram.runner.workspace import overrides
-from epigram.runner.workspace.plan import Plan, write_plan
+from epigram.runner.workspace.plan import RunPlan, write_plan
 from epigram.runner.workspace.request import Request
 from tests.support.families import checkpoint
 from tests.support.linear_models import TRAIN, svm
@@ -71,7 +71,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "runs").mkdir()
     svm(tmp_path / "fitted", "zh", TRAIN["zh"]).parent.rename(tmp_path / "runs/latest")
     views, systems = {"token": {"tokenizer": "token"}}, {"tfidf_svm": {"view": "token"}}
-    write_plan(tmp_path / "runs/latest/plan.yaml", Plan(dataset="reviews", seeds=[0], views=views, systems=systems))
+    write_plan(tmp_path / "runs/latest/plan.yaml", RunPlan(dataset="reviews", seeds=[0], views=views, systems=systems))
     rows = "".join(f"{text},{label}\n" for text, label in REVIEWS)
     (tmp_path / "in.csv").write_text("review,stars\n" + rows, "utf-8")
     (tmp_path / "reviews.csv").write_text("review,stars\n" + rows, "utf-8")

@@ -11,10 +11,10 @@ from epigram.core.config_types import validate_as
 from epigram.evaluation.arrays import Floats
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.results import Decision, Evaluation
+from epigram.evaluation.results import Decision, Evaluated
 from epigram.evaluation.scored_system import scored_system
 from epigram.evaluation.settings import EvaluateSettings, Preference
-from epigram.evaluation.splits import Split, SystemOutput, Target
+from epigram.evaluation.splits import GoldSplit, SystemOutput, Target
 from epigram.evaluation.summary import Corpus, Summary
 from tests.support.evaluation_samples import corpus, cost, system
 
@@ -23,20 +23,20 @@ TWO = Target(task="single", labels=["neg", "pos"])
 BOTH = Target(task="multi", labels=["a", "b"])
 
 
-def split(labels: np.ndarray) -> Split:
+def split(labels: np.ndarray) -> GoldSplit:
     count = len(labels)
-    return Split(labels=labels, rows=np.arange(count), texts=["text"] * count, in_train=np.zeros(count, bool))
+    return GoldSplit(labels=labels, rows=np.arange(count), texts=["text"] * count, in_train=np.zeros(count, bool))
 
 
 def judged(
     name: str,
     target: Target,
-    dev: Split,
-    test: Split,
+    dev: GoldSplit,
+    test: GoldSplit,
     said: tuple[Floats, Floats],
     decision: Decision = "threshold",
     temperatures: list[float] | None = None,
-) -> Evaluation:
+) -> Evaluated:
     """Return the evaluation of a system with the probabilities `said` on dev and test, (K, N, C) each."""
     seeds = list(range(len(said[0])))
     return evaluate_system(
@@ -46,7 +46,7 @@ def judged(
     )  # fmt: skip
 
 
-def compared(*evaluations: Evaluation, prefer: Preference = "cheapest") -> Summary:
+def compared(*evaluations: Evaluated, prefer: Preference = "cheapest") -> Summary:
     return compare(validate_as(Corpus, corpus()), evaluations, 0.05, prefer)
 
 
@@ -190,7 +190,7 @@ def surely(right: int, *, sure: float, wrongly: float = 0.8, of: int = 100) -> F
     return np.stack([first, 1 - first], axis=1)[None]
 
 
-def of_class_0(name: str, dev: Floats) -> Evaluation:
+def of_class_0(name: str, dev: Floats) -> Evaluated:
     """Return the evaluation on dev rows of class 0; test has ten of them."""
     zeros = split(np.zeros(dev.shape[1], np.int64))
     return judged(name, TWO, zeros, split(np.zeros(10, np.int64)), (dev, dev[:, :10]))

@@ -15,7 +15,7 @@ from epigram.models.recipe import Recipe
 from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec
 from epigram.pruning.settings import PruneSettings
-from epigram.text.settings import View
+from epigram.text.settings import ViewSettings
 from tests.support import families, small_systems
 from tests.support.combinations import CHECKPOINTS
 from tests.support.covering import Case
@@ -77,9 +77,9 @@ def system_of(case: Case) -> System:
     )
 
 
-def view_of(case: Case, folders: Mapping[str, str]) -> View:
+def view_of(case: Case, folders: Mapping[str, str]) -> ViewSettings:
     """Return the view; `folders` are the checkpoints by family."""
-    return View(characters=True, prompt=case["prompt"] != "none", checkpoint=folders.get(case["encoder"]))
+    return ViewSettings(characters=True, prompt=case["prompt"] != "none", checkpoint=folders.get(case["encoder"]))
 
 
 def recipe_of(case: Case) -> Recipe:

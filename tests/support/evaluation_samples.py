@@ -12,26 +12,26 @@ import numpy as np
 from epigram.core.ragged import Ragged
 from epigram.evaluation.ensemble_record import EnsembleRecord
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.results import Cost, Evaluation, Task, write_evaluation
+from epigram.evaluation.results import Cost, Evaluated, Task, write_evaluation
 from epigram.evaluation.settings import EvaluateSettings
-from epigram.evaluation.splits import Split, SystemOutput, Target
+from epigram.evaluation.splits import GoldSplit, SystemOutput, Target
 from epigram.evaluation.word_predictions import Words
 from tests.support.certain import COMPARED
 
 SETTINGS = EvaluateSettings(resamples=200, surest_errors=5)
 
 
-def split(rows: int, classes: int, *, first: int = 0, text: str = "text", task: Task = "single") -> Split:
+def split(rows: int, classes: int, *, first: int = 0, text: str = "text", task: Task = "single") -> GoldSplit:
     """Return a split with cyclic labels; every tenth row is also in train."""
     numbers = np.arange(rows)
     labels = numbers % classes
     if task == "multi":
         labels = ((np.arange(classes) == labels[:, None]) | (numbers[:, None] % 3 == 0)).astype(np.uint8)
     texts = [text * (1 + i % 7) for i in range(rows)]
-    return Split(labels=labels, rows=numbers + first, texts=texts, in_train=numbers % 10 == 0)
+    return GoldSplit(labels=labels, rows=numbers + first, texts=texts, in_train=numbers % 10 == 0)
 
 
-def probabilities(truth: Split, wrong: Sequence[set[int]], classes: int) -> np.ndarray:
+def probabilities(truth: GoldSplit, wrong: Sequence[set[int]], classes: int) -> np.ndarray:
     """Return probabilities (K, N, C): seed k gives the right label 0.8 on every row that is not in wrong[k]."""
     gold = truth.labels if truth.labels.ndim == 2 else np.arange(classes) == truth.labels[:, None]
     out = np.where(gold, 0.8, 0.2 / max(classes - 1, 1))
@@ -83,7 +83,7 @@ def system(
     labelled: bool = False,
     tokens_only: bool = False,
     words_wrong: Sequence[set[int]] | None = None,
-) -> Evaluation:
+) -> Evaluated:
     """Return the evaluation of a system with one seed for each set of wrong rows.
 
     With `labelled`, the corpus has word labels; the system predicts them if `words_wrong` lists its wrong words.
@@ -115,7 +115,7 @@ def corpus(labels: Sequence[str] = ("neg", "pos"), *, rows: int = 100, task: Tas
     return {**about, "rows": sizes, "notes": notes, "dev_in_train": 10, "test_in_train": 10}
 
 
-def folders(root: Path, evaluations: Sequence[Evaluation], *, data_page: str = "<p>the data page</p>") -> list[str]:
+def folders(root: Path, evaluations: Sequence[Evaluated], *, data_page: str = "<p>the data page</p>") -> list[str]:
     """Write the folders of a run and its params.yaml; return the stage's arguments, the output folder last."""
     validated, examined, evaluated, ensemble, pruned = inputs = [root / name for name in COMPARED]
     validated.mkdir(parents=True)

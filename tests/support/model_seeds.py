@@ -78,7 +78,7 @@ def of_vectors(folder: Path) -> list[Format]:
 def table_and_view(folder: Path) -> tuple[Path, Path]:
     """Write a part-of-speech table, and a view with characters and token labels that was encoded with it."""
     from epigram.text.pos.pos_table import PosTable, build, save
-    from epigram.text.settings import PosTableSettings, View
+    from epigram.text.settings import PosTableSettings, ViewSettings
     from tests.support.text_samples import encoded_in
 
     pos, here = folder / "pos", folder / "encoded"
@@ -87,7 +87,7 @@ def table_and_view(folder: Path) -> tuple[Path, Path]:
     save(PosTable(table.frame.head(50), table.settings), pos, {})
     rows = [("好 店", "pos", ["好", "店"], ["O", "X"]), ("差 店", "neg", ["差", "店"], ["O", "O"])]
     splits = dict.fromkeys(("train", "dev", "test"), rows)
-    encoded_in(here, pos, splits, "en", View(characters=True, prompt=True), token_labels=("O", "X"))
+    encoded_in(here, pos, splits, "en", ViewSettings(characters=True, prompt=True), token_labels=("O", "X"))
     return pos, here
 
 

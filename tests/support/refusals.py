@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from epigram.models.settings import System
-from epigram.text.settings import PretrainSettings, View
+from epigram.text.settings import PretrainSettings, ViewSettings
 from epigram.training.preflight import check_systems
 
 
@@ -20,7 +20,7 @@ def checked(
     **system: Any,
 ) -> None:
     """Check a run of one system, named x; `shared` is the train section of the run."""
-    view = View(tokenizer="wordpiece", prompt=prompt, checkpoint=checkpoint, pretrain=pretrain)
+    view = ViewSettings(tokenizer="wordpiece", prompt=prompt, checkpoint=checkpoint, pretrain=pretrain)
     wanted = System(view="view", **{"recipe": "transformer", **system})
     check_systems({"view": view}, {"x": wanted}, shared or {}, multi=multi, tokens=tokens)
 

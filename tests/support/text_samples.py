@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from epigram.stages import augment, encode
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.dataset.validated_corpus import SPLITS, ValidatedCorpus
-from epigram.text.settings import AugmentSettings, EncodeSettings
-from epigram.text.settings import View as ViewSettings
+from epigram.text.settings import AugmentSettings, EncodeSettings, ViewSettings
 
 settings.register_profile("unhurried", deadline=None)  # no deadline, so that a busy machine causes no failure
 settings.load_profile("unhurried")

@@ -19,7 +19,7 @@ from epigram.text.lines import decode_lines, read_lines
 
 if TYPE_CHECKING:
     from epigram.inference.base_predictor import BasePredictor
-    from epigram.inference.tables import Counts
+    from epigram.inference.tables import RowCounts
 
 BATCH_SIZE = 1024  # texts per prediction call and write
 
@@ -87,11 +87,11 @@ def _predict_table(model: Path, table: Path, out: Path, text: str, force: bool, 
 
 def _predict_texts(model: Path, lines: Iterator[str], as_json: bool, min_confidence: float) -> None:
     from epigram.inference.open_predictor import open_predictor
-    from epigram.inference.tables import Counts
+    from epigram.inference.tables import RowCounts
     from epigram.inference.words import bracket_labels
 
     predictor = open_predictor(model, min_confidence=min_confidence)
-    counts, multi = Counts(), predictor.multi
+    counts, multi = RowCounts(), predictor.multi
     while batch := list(islice(lines, BATCH_SIZE)):
         answers = predictor.predict(batch)
         counts.add(batch, answers, multi=multi)
@@ -117,7 +117,7 @@ def _read_lines(file: Path | None) -> Iterator[str]:
         yield from decode_lines(read_lines(source, name), name)
 
 
-def _report_counts(counts: Counts, predictor: BasePredictor) -> None:
+def _report_counts(counts: RowCounts, predictor: BasePredictor) -> None:
     """Report empty texts, truncated texts and texts without a label on stderr."""
     notes = {
         "empty": counts.empty,

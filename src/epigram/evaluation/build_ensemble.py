@@ -10,11 +10,11 @@ import numpy as np
 from epigram.evaluation.ensemble import parts_of
 from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord, Member
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.results import Evaluation
+from epigram.evaluation.results import Evaluated
 from epigram.evaluation.scored_system import check_same_rows, truth_of
 from epigram.evaluation.seed_ensemble import SeedEnsemble
 from epigram.evaluation.settings import EnsembleSettings, EvaluateSettings
-from epigram.evaluation.splits import Split, SystemOutput, Target
+from epigram.evaluation.splits import GoldSplit, SystemOutput, Target
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Combined:
     """Record of an ensemble and its evaluation, which is None if the record has a reason."""
 
     record: EnsembleRecord
-    evaluation: Evaluation | None = None
+    evaluation: Evaluated | None = None
 
 
 def build(
-    systems: Sequence[Evaluation], splits: Sequence[Split], settings: EnsembleSettings, evaluate: EvaluateSettings
+    systems: Sequence[Evaluated], splits: Sequence[GoldSplit], settings: EnsembleSettings, evaluate: EvaluateSettings
 ) -> Combined:
     """Return the ensemble of `systems`, scored on dev and test, the `splits`.
 
@@ -62,7 +62,7 @@ def build(
     return Combined(_record(candidates, seeds), evaluation)
 
 
-def _reason(candidates: Sequence[Evaluation], splits: Sequence[Split], settings: EnsembleSettings) -> str:
+def _reason(candidates: Sequence[Evaluated], splits: Sequence[GoldSplit], settings: EnsembleSettings) -> str:
     """Return why there is no ensemble; empty if there is one."""
     if not settings.enabled:
         return "ensemble.enabled is false"
@@ -73,13 +73,13 @@ def _reason(candidates: Sequence[Evaluation], splits: Sequence[Split], settings:
     return "" if len(splits[0].rows) > 1 else "an ensemble needs two development rows"
 
 
-def _price(evaluation: Evaluation) -> tuple[float, int, str]:
+def _price(evaluation: Evaluated) -> tuple[float, int, str]:
     """Return FLOPs, parameters and name: of equally good members, the cheapest is selected."""
     cost, metrics = evaluation.metrics.seeds[0].cost, evaluation.metrics
     return cost.flops, cost.parameters, metrics.system
 
 
-def _record(candidates: Sequence[Evaluation], seeds: Sequence[SeedEnsemble]) -> EnsembleRecord:
+def _record(candidates: Sequence[Evaluated], seeds: Sequence[SeedEnsemble]) -> EnsembleRecord:
     members = [
         Member(
             system=each.metrics.system,

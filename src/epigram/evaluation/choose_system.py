@@ -24,7 +24,7 @@ NEGLIGIBLE = 1e6  # FLOPs per text, far below a millisecond: a best system that 
 
 
 @dataclass(frozen=True)
-class Decision:
+class Ranking:
     """Systems in the order of their scores, best first, and the `place` of the chosen one.
 
     `on_dev` are the verdicts against the best, `tied` the places of the systems that are tied with it, `possible` those
@@ -41,7 +41,7 @@ class Decision:
     replaced: list[int]
 
 
-def decide(systems: Sequence[ScoredSystem], alpha: float, prefer: Preference) -> Decision:
+def decide(systems: Sequence[ScoredSystem], alpha: float, prefer: Preference) -> Ranking:
     """Rank the systems on dev, test each against the best, and choose one."""
     ranked = sorted(systems, key=lambda each: rank(each.metrics, float(each.dev.scores().mean())))
     on_dev = against(ranked, 0, [each.dev for each in ranked], alpha)
@@ -52,7 +52,7 @@ def decide(systems: Sequence[ScoredSystem], alpha: float, prefer: Preference) ->
     place = _likeliest(ranked, [0, *possible]) if prefer == "best" else _cheaper(ranked, cheapest)
     preferred = _likelier if prefer == "best" else _much_cheaper
     replaced = [n for n in (0, *tied) if preferred(ranked[place], ranked[n])]
-    return Decision(ranked, on_dev, tied, possible, cheapest, place, replaced)
+    return Ranking(ranked, on_dev, tied, possible, cheapest, place, replaced)
 
 
 def rank(metrics: Metrics, score: float) -> tuple[float, int, str]:

@@ -14,7 +14,7 @@ from typing import Any
 from epigram.evaluation.choose_system import against, decide
 from epigram.evaluation.formats import join_names
 from epigram.evaluation.optimism import expected_optimism
-from epigram.evaluation.results import Evaluation, Metrics, ScoreName
+from epigram.evaluation.results import Evaluated, Metrics, ScoreName
 from epigram.evaluation.scored_system import check_same_rows, scored_system
 from epigram.evaluation.settings import Preference
 from epigram.evaluation.significance import Verdict
@@ -27,7 +27,7 @@ FEW_SEEDS = 5  # with fewer, a difference between systems can be caused by the s
 
 def compare(
     corpus: Corpus,
-    evaluations: Iterable[Evaluation],
+    evaluations: Iterable[Evaluated],
     alpha: float,
     prefer: Preference = "cheapest",
     unranked: Mapping[str, Unranked] | None = None,

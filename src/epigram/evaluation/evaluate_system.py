@@ -21,7 +21,7 @@ from epigram.evaluation.results import (
     ClassScores,
     Cost,
     Decision,
-    Evaluation,
+    Evaluated,
     Metrics,
     SeedMetrics,
 )
@@ -29,7 +29,7 @@ from epigram.evaluation.scoring import SCORE, SplitPredictions
 from epigram.evaluation.settings import EvaluateSettings
 from epigram.evaluation.slices import slices
 from epigram.evaluation.split_record import SplitRecord, WordRecord
-from epigram.evaluation.splits import ScoredSplit, Split, SystemOutput, Target, score_split
+from epigram.evaluation.splits import GoldSplit, ScoredSplit, SystemOutput, Target, score_split
 from epigram.evaluation.token_metrics import sentence_f1, token_metrics
 
 
@@ -38,8 +38,8 @@ def evaluate_system(
     target: Target,
     *,
     seeds: Sequence[int],
-    dev: Split,
-    test: Split,
+    dev: GoldSplit,
+    test: GoldSplit,
     dev_output: SystemOutput,
     test_output: SystemOutput,
     costs: Sequence[Cost],
@@ -48,7 +48,7 @@ def evaluate_system(
     temperatures: Sequence[float] | None = None,
     decision: Decision = "threshold",
     thresholds: Floats | None = None,
-) -> Evaluation:
+) -> Evaluated:
     """Return all metrics of one system from its predictions.
 
     `seeds`, `costs`, `alone` and `temperatures` have one entry per seed; a temperature is the one that the model
@@ -65,7 +65,7 @@ def evaluate_system(
     on_test = score_split(target, test, test_output, thresholds, decision)
     calibration = _calibrations(on_test, temperatures or [1.0] * len(seeds), settings.bins)
     per_seed = _per_seed(seeds, costs, alone or [[] for _ in seeds], thresholds, on_dev, on_test, calibration)
-    return Evaluation(
+    return Evaluated(
         metrics=_metrics(name, target, on_dev, on_test, per_seed, settings, decision),
         dev=_record(dev, dev_output),
         test=_record(test, test_output),
@@ -83,7 +83,7 @@ def _check_probabilities(name: str, seeds: Sequence[int], probabilities: Floats,
             )
 
 
-def _record(truth: Split, output: SystemOutput) -> SplitRecord:
+def _record(truth: GoldSplit, output: SystemOutput) -> SplitRecord:
     """Return what is kept of one split, in single precision."""
     words = None
     if truth.words is not None:

@@ -213,7 +213,7 @@ class Metrics:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation:
+class Evaluated:
     """Metrics of one system, and the predictions for each split that they are computed from."""
 
     metrics: Metrics
@@ -225,13 +225,13 @@ class Evaluation:
         return self.dev if name == "dev" else self.test
 
 
-def write_evaluation(folder: Path, evaluation: Evaluation) -> None:
+def write_evaluation(folder: Path, evaluation: Evaluated) -> None:
     """Write the folder of an evaluation atomically."""
     with atomic_folder(folder) as temporary:
         write_files(temporary, evaluation)
 
 
-def write_files(folder: Path, evaluation: Evaluation) -> None:
+def write_files(folder: Path, evaluation: Evaluated) -> None:
     """Write `metrics.json` and `predictions.safetensors` into an existing folder."""
     write_json(folder / "metrics.json", asdict(evaluation.metrics))
     arrays = {f"{name}_{kind}": array for name in SPLITS for kind, array in evaluation.split(name).arrays().items()}
@@ -243,7 +243,7 @@ def read_metrics(folder: Path) -> Metrics:
     return read_record(Metrics, folder / "metrics.json")
 
 
-def read_evaluation(folder: Path) -> Evaluation:
+def read_evaluation(folder: Path) -> Evaluated:
     """Read an evaluation that `write` wrote. Raises InputMissingError or DataError, which name the file."""
     metrics = read_metrics(folder)
     path = folder / "predictions.safetensors"
@@ -257,7 +257,7 @@ def read_evaluation(folder: Path) -> Evaluation:
         name: SplitRecord.of({kind: arrays[f"{name}_{kind}"] for kind in ARRAYS if f"{name}_{kind}" in arrays})
         for name in SPLITS
     }
-    return Evaluation(metrics=metrics, **splits)
+    return Evaluated(metrics=metrics, **splits)
 
 
 def read_text(path: Path) -> str:

@@ -13,7 +13,7 @@ from epigram.core.ragged import Ragged
 from epigram.evaluation.arrays import Ints
 from epigram.evaluation.decisions import predict_labels
 from epigram.evaluation.ensemble import SMALLEST, likelihoods
-from epigram.evaluation.results import SPLITS, Evaluation, Metrics
+from epigram.evaluation.results import SPLITS, Evaluated, Metrics
 from epigram.evaluation.scoring import RowScores
 from epigram.evaluation.split_record import SplitRecord
 from epigram.evaluation.tokens import LabelledWords
@@ -38,13 +38,13 @@ class ScoredSystem:
     dev_loss: float | None = None
 
 
-def scored_system(evaluation: Evaluation) -> ScoredSystem:
+def scored_system(evaluation: Evaluated) -> ScoredSystem:
     """Return the scored system of an evaluation."""
     dev, test = (_row_scores(evaluation.metrics, evaluation.split(name)) for name in SPLITS)
     return ScoredSystem(evaluation.metrics, dev, test, truth_of(evaluation), _dev_loss(evaluation))
 
 
-def truth_of(evaluation: Evaluation) -> dict[str, str]:
+def truth_of(evaluation: Evaluated) -> dict[str, str]:
     """Return a digest of each array of the rows and their gold labels; equal values have equal digests."""
     arrays = {split: evaluation.split(split).arrays() for split in SPLITS}
     return {f"{split}_{name}": _digest(arrays[split].get(name)) for name in TRUTH for split in SPLITS}
@@ -71,7 +71,7 @@ def check_same_rows(systems: Sequence[tuple[str, Mapping[str, str]]]) -> None:
                 )
 
 
-def _dev_loss(evaluation: Evaluation) -> float | None:
+def _dev_loss(evaluation: Evaluated) -> float | None:
     labels = evaluation.dev.labels
     if evaluation.metrics.score == "token_f1" or evaluation.metrics.decision == "decoder" or not len(labels):
         return None

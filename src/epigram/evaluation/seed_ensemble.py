@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from epigram.evaluation.arrays import Bools, Floats, Ints
 from epigram.evaluation.decisions import predict_labels, seed_thresholds
 from epigram.evaluation.ensemble import Blend, cross_fit, fit_blend
-from epigram.evaluation.results import Cost, Evaluation
+from epigram.evaluation.results import Cost, Evaluated
 from epigram.evaluation.settings import EnsembleSettings
 
 
@@ -18,7 +18,7 @@ class SeedEnsemble:
     """
 
     def __init__(
-        self, candidates: Sequence[Evaluation], number: int, usable: Bools, part: Ints, settings: EnsembleSettings
+        self, candidates: Sequence[Evaluated], number: int, usable: Bools, part: Ints, settings: EnsembleSettings
     ) -> None:
         self.task, self.rounds, self.usable, self.part = candidates[0].metrics.task, settings.rounds, usable, part
         self.labels = candidates[0].dev.labels

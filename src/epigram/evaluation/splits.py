@@ -31,7 +31,7 @@ class Target:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split:
+class GoldSplit:
     """Gold labels of one split; labels are (N,) class numbers or, for multi-label, (N, C) zeros and ones.
 
     `folds` are those of the rows if a cross-validation of train replaces the split. `groups` has the same number for
@@ -65,7 +65,7 @@ class SystemOutput:
 class ScoredSplit:
     """Gold labels with a system's predictions; `ranked` is what each row adds to the score that ranks the systems."""
 
-    truth: Split
+    truth: GoldSplit
     texts: SplitPredictions
     words: LabelledWords | None  # None if the system labels no words
     ranked: RowScores
@@ -76,7 +76,7 @@ class ScoredSplit:
 
 
 def score_split(
-    target: Target, truth: Split, output: SystemOutput, thresholds: Floats, decision: Decision
+    target: Target, truth: GoldSplit, output: SystemOutput, thresholds: Floats, decision: Decision
 ) -> ScoredSplit:
     """Compare a system's predictions with the gold labels; `thresholds` (K, C) are those of a multi-label task."""
     texts = predict_labels(target.task, truth.labels, output.probabilities, thresholds, decision, truth.folds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from epigram.evaluation.choose_system import Decision
+from epigram.evaluation.choose_system import Ranking
 from epigram.evaluation.formats import SCORE_NAMES, abbreviate, join_names, level, percent
 from epigram.evaluation.results import Metrics
 from epigram.evaluation.settings import Preference
@@ -15,7 +15,7 @@ MAX_NAMED = 6  # maximum number of ties that the verdict lists by name
 
 def describe(
     rows: Sequence[Row],
-    decision: Decision,
+    decision: Ranking,
     seed: int,
     best: Metrics,
     prefer: Preference,
@@ -60,7 +60,7 @@ def _tied(chosen: Row, best: Row, seed: int, score: str, prefer: Preference) -> 
     )
 
 
-def _others(rows: Sequence[Row], decision: Decision) -> str:
+def _others(rows: Sequence[Row], decision: Ranking) -> str:
     """Return what is said about the other systems that are tied with the best and can be chosen."""
     chosen, tied = rows[decision.place], [rows[n] for n in decision.possible if n != decision.place]
     if not tied:

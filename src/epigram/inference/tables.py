@@ -24,7 +24,7 @@ LABELS: dict[str, Any] = {"labels": pl.List(pl.String), "probabilities": pl.List
 
 
 @dataclass
-class Counts:
+class RowCounts:
     """Numbers of predicted rows, of rows without text, of truncated texts, and of texts without a label."""
 
     rows: int = 0
@@ -40,7 +40,7 @@ class Counts:
         self.unsure += 0 if multi else sum(not answer.labels for answer in predictions)
 
 
-def predict_table(predictor: BasePredictor, source: Path, out: Path, *, text: str, force: bool = False) -> Counts:
+def predict_table(predictor: BasePredictor, source: Path, out: Path, *, text: str, force: bool = False) -> RowCounts:
     """Predict the column `text` of the table `source` and write the table with predictions to `out`.
 
     The suffixes determine the formats. A single-label model adds `label`, which is missing in a row below the minimum
@@ -51,7 +51,7 @@ def predict_table(predictor: BasePredictor, source: Path, out: Path, *, text: st
     check_output(out, force=force)
     table, schema = open_table(source), schema_of(predictor)
     check_columns(table, text, list(schema))
-    counts = Counts()
+    counts = RowCounts()
     with table_writer(out) as write, progress(table.rows) as advance:
         for chunk in table.chunks():
             for part in chunk.iter_slices(BATCH_TEXTS) if chunk.height else [chunk]:
@@ -78,7 +78,7 @@ def check_columns(table: TableFile, text: str, added: list[str]) -> None:
 
 
 def _predict_rows(
-    predictor: BasePredictor, rows: pl.DataFrame, text: str, schema: dict[str, Any], counts: Counts
+    predictor: BasePredictor, rows: pl.DataFrame, text: str, schema: dict[str, Any], counts: RowCounts
 ) -> pl.DataFrame:
     texts = text_column(rows, text).to_list()
     predictions = predictor.predict(texts)

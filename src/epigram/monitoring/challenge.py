@@ -30,7 +30,7 @@ class ClassChange:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class Promotion:
     """Whether the challenger is promoted, with the reason in one line."""
 
     promoted: bool
@@ -47,7 +47,7 @@ def decide(
     names: tuple[str, str],
     alpha: float,
     margin: float,
-) -> Decision:
+) -> Promotion:
     """Compare two single models (K = 1) on the same rows; `names` are the challenger's and the champion's.
 
     `alpha` is the significance level, `margin` the largest accepted loss of a class in F1.
@@ -60,13 +60,13 @@ def decide(
     p = f"p = {probability(tested.p)}".replace("= <", "<")
     if tested.outcome != "better":
         kind = "worse" if tested.outcome == "worse" else "not significantly better"
-        return Decision(promoted=False, reason=f"{kind}: {scores_text}, {p}", p=tested.p, classes=changes)
+        return Promotion(promoted=False, reason=f"{kind}: {scores_text}, {p}", p=tested.p, classes=changes)
     worst = max(changes, key=lambda change: change.champion - change.challenger)
     if clearly_above(worst.champion - worst.challenger, margin):
         drop = f"from {percent(worst.champion)} to {percent(worst.challenger)}, margin {percent(margin)}"
         reason = f"F1 of class {worst.label!r} ({worst.rows:,} texts) drops {drop}, although {scores_text}, {p}"
-        return Decision(promoted=False, reason=reason, p=tested.p, classes=changes)
-    return Decision(promoted=True, reason=f"better: {scores_text}, {p}", p=tested.p, classes=changes)
+        return Promotion(promoted=False, reason=reason, p=tested.p, classes=changes)
+    return Promotion(promoted=True, reason=f"better: {scores_text}, {p}", p=tested.p, classes=changes)
 
 
 def _changes(

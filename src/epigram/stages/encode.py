@@ -14,13 +14,13 @@ from epigram.data.sources.hub_models import download_checkpoint
 from epigram.process.display import echo
 from epigram.process.exits import handle_errors
 from epigram.process.stage_process import arguments, run_stage
-from epigram.text.settings import EncodeSettings, View, read_view
+from epigram.text.settings import EncodeSettings, ViewSettings, read_view
 
 PARAMS = ("views.{key}", "encode")
 
 
 def run(
-    name: str, view: View, settings: EncodeSettings, validated: Path, augmented: Path, pos: Path, out: Path
+    name: str, view: ViewSettings, settings: EncodeSettings, validated: Path, augmented: Path, pos: Path, out: Path
 ) -> None:
     """Encode the corpus, and each fold with its own vocabulary, for one view and write `out` atomically."""
     from epigram.text.dataset.encoded_dataset import fold_folder

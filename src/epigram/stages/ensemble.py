@@ -23,20 +23,20 @@ from epigram.process.stage_process import arguments, run_stage
 
 if TYPE_CHECKING:
     from epigram.evaluation.build_ensemble import Combined
-    from epigram.evaluation.results import Evaluation, SplitName
-    from epigram.evaluation.splits import Split
+    from epigram.evaluation.results import Evaluated, SplitName
+    from epigram.evaluation.splits import GoldSplit
     from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
 PARAMS = ("systems", "evaluate", "ensemble")
 SPEED = Path("data/speed")
 
 
-def load_split(evaluation: Evaluation, corpus: ValidatedCorpus, name: SplitName) -> Split:
+def load_split(evaluation: Evaluated, corpus: ValidatedCorpus, name: SplitName) -> GoldSplit:
     """Return the labels and texts of the rows of a split that were evaluated, in their order."""
     import numpy as np
 
     from epigram.core.ragged import Ragged
-    from epigram.evaluation.splits import Split
+    from epigram.evaluation.splits import GoldSplit
     from epigram.evaluation.word_predictions import Words
     from epigram.text.dataset.text_matching import loose_text
 
@@ -50,7 +50,7 @@ def load_split(evaluation: Evaluation, corpus: ValidatedCorpus, name: SplitName)
         gold = Ragged(known.words.labels, known.words.offsets)
         words = Words(names=corpus.token_labels, labels=gold, texts=texts, separator=separator)
     in_train = found["in_train"].to_numpy() if "in_train" in found else np.zeros(len(known.rows), np.bool_)
-    return Split(
+    return GoldSplit(
         labels=known.labels,
         rows=known.rows,
         texts=found["text"].to_list(),

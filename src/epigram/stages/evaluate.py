@@ -22,7 +22,7 @@ from epigram.process.stage_process import arguments, run_stage
 if TYPE_CHECKING:
     import polars as pl
 
-    from epigram.evaluation.splits import Split
+    from epigram.evaluation.splits import GoldSplit
     from epigram.evaluation.word_predictions import Words
     from epigram.text.dataset.encoded_dataset import View
     from epigram.text.dataset.validated_corpus import ValidatedCorpus
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 PARAMS = ("seeds", "evaluate")
 
 
-def load_split(view: View, corpus: ValidatedCorpus, name: str) -> Split:
+def load_split(view: View, corpus: ValidatedCorpus, name: str) -> GoldSplit:
     """Return the labels and texts of one split, in the order of the view's rows."""
     import numpy as np
 
-    from epigram.evaluation.splits import Split
+    from epigram.evaluation.splits import GoldSplit
 
     part, columns = view.split(name), ["tokens", "token_labels"] if view.token_labels else []
     rows = corpus.frame_of(name, np.array(part.rows), "text", *columns)
-    return Split(
+    return GoldSplit(
         labels=np.array(part.labels, dtype=np.int64),
         rows=np.array(part.rows),
         texts=rows["text"].to_list(),

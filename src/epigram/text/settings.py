@@ -80,7 +80,7 @@ class PretrainSettings(Strict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class View(Strict):
+class ViewSettings(Strict):
     """A tokenization, with or without the prompt, from scratch or of a pretrained checkpoint."""
 
     tokenizer: Literal["token", "wordpiece"] = "token"  # token: words (en) or characters (zh)
@@ -92,14 +92,14 @@ class View(Strict):
     pretrain: PretrainSettings | None = None  # {} enables it with the defaults
 
 
-def read_view(params: Params) -> View:
+def read_view(params: Params) -> ViewSettings:
     """Return the view that a stage reads. Raises ParameterError for an invalid value."""
-    view = params.entry("views", View)
+    view = params.entry("views", ViewSettings)
     check_one_start(params.key, view)
     return view
 
 
-def check_one_start(name: str, view: View) -> None:
+def check_one_start(name: str, view: ViewSettings) -> None:
     """Raise ParameterError for a view with more than one source of initial token vectors."""
     given = [key for key in ("checkpoint", "vectors", "pretrain") if getattr(view, key) is not None]
     if len(given) > 1:

@@ -20,7 +20,7 @@ from epigram.text.dataset.pos_words import PosWords
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from epigram.text.pos.pos_table import PosTable, weights_for, words_of
 from epigram.text.prompts.label_names import label_tokens
-from epigram.text.settings import View
+from epigram.text.settings import ViewSettings
 from epigram.text.student_texts import StudentTexts, write_texts
 from epigram.text.token_arrays import RowEncoder, array_files
 from epigram.text.tokens.encoding import TextEncoder
@@ -101,7 +101,7 @@ def _label_arrays(batch: pl.DataFrame, corpus: ValidatedCorpus) -> dict[str, NDA
 def write_view(
     folder: Path,
     name: str,
-    view: View,
+    view: ViewSettings,
     corpus: ValidatedCorpus,
     tokenizer: ViewTokenizer,
     entries: Entries,

@@ -26,7 +26,7 @@ PENALTIES = (1.0, 0.25, 4.0)  # C of liblinear
 STRENGTHS = (1.0, 2.0, 4.0, 8.0)  # of the prior: margins of a text that is as similar as can be to the name of a label
 
 
-class Choice(NamedTuple):
+class NgramChoice(NamedTuple):
     """Settings of the SVMs: scale of the encodings, C, and the factor that turns margins into logits.
 
     `strength` is that of the prior by the names of the labels, which is added to the margins.
@@ -72,7 +72,7 @@ class NgramProblem:
         ngrams = ngram_matrix(head, texts)[:, self.known]
         return Features((x - self.mean) / self.spread, ngrams, gold_labels(texts))
 
-    def choose(self, problems: Sequence[NgramProblem]) -> Choice:
+    def choose(self, problems: Sequence[NgramProblem]) -> NgramChoice:
         """Return the settings with the lowest loss on the held-out texts of all `problems` together.
 
         First the scale is chosen at the first penalty, then the penalty, both without the prior, then its strength with
@@ -80,15 +80,15 @@ class NgramProblem:
         """
         wanted = np.concatenate([each.held_out.labels for each in problems])
 
-        def judge(choice: Choice) -> tuple[float, Choice]:
+        def judge(choice: NgramChoice) -> tuple[float, NgramChoice]:
             margins = pool([each.predicted(choice) for each in problems])
             factor = fit_scale(margins, wanted)
             return scaled(margins, factor).loss(wanted), choice._replace(factor=factor)
 
-        tried = [Choice(scale, PENALTIES[0]) for scale in SCALES]
+        tried = [NgramChoice(scale, PENALTIES[0]) for scale in SCALES]
         found = [judge(choice) for choice in tried]
         scale = min(found, key=lambda each: each[0])[1].scale
-        tried += [Choice(scale, penalty) for penalty in PENALTIES[1:]]
+        tried += [NgramChoice(scale, penalty) for penalty in PENALTIES[1:]]
         found += [judge(choice) for choice in tried[len(found) :]]
         plain = min(found, key=lambda each: each[0])[1]
         if self.prior is None:
@@ -98,7 +98,7 @@ class NgramProblem:
         one, other = (pool([each.predicted(choice) for each in problems]) for choice in (with_prior, plain))
         return with_prior if is_worth(one, other, wanted) else plain
 
-    def predicted(self, choice: Choice) -> Predicted:
+    def predicted(self, choice: NgramChoice) -> Predicted:
         """Return the predictions for the held-out texts."""
         weight, bias = self.solution(choice)
         margins = np.asarray(self.held_out.beside(choice.scale) @ weight + bias, dtype=np.float32)
@@ -106,7 +106,7 @@ class NgramProblem:
             margins += np.float32(choice.strength) * (self.held_out.encodings @ self.prior).astype(np.float32)
         return Predicted(margins * np.float32(choice.factor), None, self.multi)
 
-    def solution(self, choice: Choice) -> tuple[Floats, Floats]:
+    def solution(self, choice: NgramChoice) -> tuple[Floats, Floats]:
         """Return weights (D + F, C) and biases (C,) of margins, for encodings times the scale beside F n-grams."""
         key = choice.scale, choice.penalty
         if key not in self._solutions:
@@ -122,7 +122,7 @@ class NgramProblem:
     def _row_space(self) -> tuple[Floats, Floats | None]:
         return in_row_space(self.train.encodings)
 
-    def install(self, model: Classifier, choice: Choice) -> None:
+    def install(self, model: Classifier, choice: NgramChoice) -> None:
         """Set the weights of the head of `model`, which contain the standardization."""
         head, (weight, bias), width = cast(LinearNgramsHead, model.head), self.solution(choice), len(self.mean)
         weight, bias = weight * choice.factor, bias * choice.factor

@@ -12,7 +12,7 @@ from epigram.core.errors import ParameterError
 from epigram.models.recipe import Recipe
 from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec
-from epigram.text.settings import View
+from epigram.text.settings import ViewSettings
 from epigram.training.check_student import check_student
 from epigram.training.check_system import LENGTH, MASK, VOCABULARY, WORD, build_placeholder, check_system
 
@@ -20,7 +20,7 @@ FOLDER = Path("pretrained")  # never read: it only marks that there is one
 
 
 def check_systems(
-    views: Mapping[str, View],
+    views: Mapping[str, ViewSettings],
     systems: Mapping[str, System],
     train: Mapping[str, Any],
     *,
@@ -43,7 +43,7 @@ def check_systems(
         check_student(name, system, train, context, view.texts, words_only=words_only)
 
 
-def is_trainable(recipe: Recipe, view: View, *, multi: bool, tokens: bool) -> bool:
+def is_trainable(recipe: Recipe, view: ViewSettings, *, multi: bool, tokens: bool) -> bool:
     """Return whether a system can be trained on such data, read by `view`."""
     try:
         build_placeholder(recipe, placeholder_spec(view, multi=multi, tokens=tokens), recipe.name)
@@ -52,7 +52,7 @@ def is_trainable(recipe: Recipe, view: View, *, multi: bool, tokens: bool) -> bo
     return True
 
 
-def placeholder_spec(view: View, *, masks: tuple[int, int] = (2, 0), multi: bool, tokens: bool) -> DataSpec:
+def placeholder_spec(view: ViewSettings, *, masks: tuple[int, int] = (2, 0), multi: bool, tokens: bool) -> DataSpec:
     """Return the context that `view` determines, with small placeholder sizes for what the encoded texts determine.
 
     Optional data of the encoded texts, such as part-of-speech weights, are assumed to exist.

@@ -25,7 +25,7 @@ LEAST_GAIN = 0.005  # share of the loss that a change of a setting has to gain; 
 
 
 @dataclass(frozen=True)
-class Candidate:
+class SvmFit:
     """Settings with their loss, scale and margins on the held-out texts.
 
     `solution` is the fit itself if there is only one problem.
@@ -98,7 +98,7 @@ class SvmProblem:
 Kept = dict[tuple[SvmProblem, SvmSettings], Predicted]  # margins of the held-out texts
 
 
-def choose(problems: Sequence[SvmProblem], kept: Kept | None = None) -> Candidate:
+def choose(problems: Sequence[SvmProblem], kept: Kept | None = None) -> SvmFit:
     """Return the settings with the lowest loss on the held-out texts of all `problems` together.
 
     The search changes one setting at a time, to a neighbouring value, as long as the loss falls clearly. If there is a
@@ -164,7 +164,7 @@ class _Search:
         self.best = found
         return True
 
-    def _fit(self, settings: SvmSettings) -> Candidate:
+    def _fit(self, settings: SvmSettings) -> SvmFit:
         self.tried.add(settings)
         first, *rest = self.problems
         found, solution = fit_margins(first, settings, self.kept)
@@ -173,4 +173,4 @@ class _Search:
         margins = [found, *(fit_margins(each, settings, self.kept)[0] for each in rest)]
         scale = fit_scale(pool(margins), self.wanted)
         loss = scaled(pool(margins), scale).loss(self.wanted)
-        return Candidate(settings, loss, scale, margins, solution)
+        return SvmFit(settings, loss, scale, margins, solution)

@@ -23,7 +23,7 @@ from epigram.checkpoints.folders import (
 from epigram.core.errors import DataError, EpigramError, ParameterError
 from epigram.core.extras import MissingPackageError
 from epigram.recipes.registry import RECIPES
-from epigram.text.settings import View
+from epigram.text.settings import ViewSettings
 from epigram.training.config import configure
 from epigram.training.train_system import train_system
 from tests.support.text_samples import EN
@@ -113,7 +113,7 @@ def test_another_version_is_refused(site: Path) -> None:
 
 
 def test_a_view_and_its_systems_read_the_package(site: Path, encoded: Any) -> None:
-    view = encoded(EN, "en", view=View(checkpoint=CHECKPOINT))
+    view = encoded(EN, "en", view=ViewSettings(checkpoint=CHECKPOINT))
     assert (view.checkpoint, view.vocabulary, view.tokenizer) == (CHECKPOINT, 5 + len(WORDS), "wordpiece")
     recipe = RECIPES["embedding_linear"]
     trained = train_system(recipe, configure("x", recipe), view, seed=0, path="systems.x")
@@ -124,7 +124,7 @@ def test_a_view_and_its_systems_read_the_package(site: Path, encoded: Any) -> No
 def test_a_changed_package_does_not_become_a_view(site: Path, encoded: Any) -> None:
     (site / MODULE / "model" / "config.json").open("a").write("\n")
     with pytest.raises(DataError, match=r"config\.json is not the file of"):
-        encoded(EN, "en", view=View(checkpoint=CHECKPOINT))
+        encoded(EN, "en", view=ViewSettings(checkpoint=CHECKPOINT))
 
 
 def test_the_languages_of_the_packages_are_known() -> None:

@@ -16,7 +16,7 @@ from epigram.core.settings import SECTIONS, Params, dataset_of
 from epigram.data.sources.source import load_source, read_source
 from epigram.pruning.settings import PruneSettings
 from epigram.runner.workspace.settings import Settings, load
-from epigram.text.settings import EncodeSettings, View, read_view
+from epigram.text.settings import EncodeSettings, ViewSettings, read_view
 
 PARAMS = """\
 dataset: shop
@@ -82,7 +82,7 @@ def test_a_stage_reads_the_sections_that_it_declares(tmp_path: Path) -> None:
     assert params.seeds == [0, 1]
     assert params.section("prune", PruneSettings) == PruneSettings(epochs=3)
     assert params.section("encode", EncodeSettings) == EncodeSettings()
-    assert params.entry("views", View) == read_view(params) == View(tokenizer="token")
+    assert params.entry("views", ViewSettings) == read_view(params) == ViewSettings(tokenizer="token")
 
 
 def test_a_section_that_a_stage_does_not_declare_cannot_be_read(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 from epigram.core.config_types import validate_as
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.formats import abbreviate
-from epigram.evaluation.results import Evaluation
+from epigram.evaluation.results import Evaluated
 from epigram.evaluation.settings import Preference
 from epigram.evaluation.summary import Corpus, Summary, read_summary
 from epigram.report.columns import comparison_markdown
@@ -24,7 +24,7 @@ from epigram.stages import compare as stage_module
 from tests.support.evaluation_samples import corpus, cost, folders, system
 
 
-def compared(*evaluations: Evaluation, alpha: float = 0.05, prefer: Preference = "best") -> Summary:
+def compared(*evaluations: Evaluated, alpha: float = 0.05, prefer: Preference = "best") -> Summary:
     return compare(validate_as(Corpus, corpus()), evaluations, alpha, prefer)
 
 

@@ -19,10 +19,10 @@ from epigram.core.errors import ParameterError
 from epigram.evaluation.build_ensemble import build
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.results import Evaluation, read_evaluation, write_evaluation
+from epigram.evaluation.results import Evaluated, read_evaluation, write_evaluation
 from epigram.evaluation.settings import EnsembleSettings, EvaluateSettings
 from epigram.evaluation.split_record import SplitRecord
-from epigram.evaluation.splits import Split, SystemOutput, Target
+from epigram.evaluation.splits import GoldSplit, SystemOutput, Target
 from epigram.evaluation.summary import Corpus
 from tests.support.evaluation_samples import corpus, cost
 
@@ -30,12 +30,12 @@ CLASSES, ROWS = 40, 600
 SETTINGS = EvaluateSettings(resamples=200, surest_errors=5)
 
 
-def labelled(rows: int, classes: int = CLASSES) -> Split:
+def labelled(rows: int, classes: int = CLASSES) -> GoldSplit:
     labels = np.random.default_rng(rows).integers(0, classes, rows)
-    return Split(labels=labels, rows=np.arange(rows), texts=["text"] * rows, in_train=np.zeros(rows, np.bool_))
+    return GoldSplit(labels=labels, rows=np.arange(rows), texts=["text"] * rows, in_train=np.zeros(rows, np.bool_))
 
 
-def drawn(truth: Split, seed: int, right: float = 2.0, classes: int = CLASSES) -> np.ndarray:
+def drawn(truth: GoldSplit, seed: int, right: float = 2.0, classes: int = CLASSES) -> np.ndarray:
     """Return probabilities (N, C) in double precision; a larger `right` makes them better."""
     logits = np.random.default_rng(seed).normal(0, 1.5, (len(truth.labels), classes))
     return np.asarray(softmax(logits + right * np.eye(classes)[truth.labels], axis=-1))
@@ -50,9 +50,9 @@ def evaluated(
     *,
     dev: np.ndarray = ON_DEV,
     test: np.ndarray = ON_TEST,
-    splits: tuple[Split, Split] = (DEV, TEST),
+    splits: tuple[GoldSplit, GoldSplit] = (DEV, TEST),
     settings: EvaluateSettings = SETTINGS,
-) -> Evaluation:
+) -> Evaluated:
     """Return the evaluation of probabilities (K, N, C)."""
     return evaluate_system(
         name,
@@ -122,7 +122,7 @@ def test_the_probabilities_of_all_labels_survive_the_disk_and_are_memory_mapped(
 def test_a_comparison_has_the_predictions_of_one_system_in_memory() -> None:
     alive: list[weakref.ref[SplitRecord]] = []
 
-    def one_by_one() -> Iterator[Evaluation]:
+    def one_by_one() -> Iterator[Evaluated]:
         for name in ("a", "b", "c"):
             gc.collect()
             assert not [each for each in alive if each() is not None]

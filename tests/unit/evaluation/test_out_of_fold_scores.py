@@ -18,10 +18,10 @@ from epigram.evaluation.comparison import compare
 from epigram.evaluation.decisions import predict_labels
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.intervals import fold_spread
-from epigram.evaluation.results import Cost, Evaluation, read_evaluation, write_evaluation
+from epigram.evaluation.results import Cost, Evaluated, read_evaluation, write_evaluation
 from epigram.evaluation.scored_system import scored_system
 from epigram.evaluation.settings import EnsembleSettings, Preference
-from epigram.evaluation.splits import Split, SystemOutput, Target
+from epigram.evaluation.splits import GoldSplit, SystemOutput, Target
 from epigram.evaluation.summary import Corpus, Summary
 from epigram.evaluation.thresholds import tuned_thresholds
 from epigram.report.columns import comparison_markdown
@@ -33,20 +33,20 @@ ROWS = 100
 FOLDS = np.arange(ROWS) // 25
 
 
-def folded(name: str, wrong: set[int], folds: Ints = FOLDS, **about: Any) -> Evaluation:
+def folded(name: str, wrong: set[int], folds: Ints = FOLDS, **about: Any) -> Evaluated:
     """Return the evaluation of a system by its out-of-fold predictions, without a test split."""
     return evaluated_on(out_of_fold(folds), wrong, name, **about)
 
 
 def evaluated_on(
-    truth: Split,
+    truth: GoldSplit,
     wrong: set[int],
     name: str = "one",
     *,
     temperatures: list[float] | None = None,
     price: Cost | None = None,
     sure: float = 0.8,
-) -> Evaluation:
+) -> Evaluated:
     """Return the evaluation of a system whose predictions for dev and test are the same, and `sure` of a label."""
     known = probabilities(truth, [wrong], 2)
     output = SystemOutput(probabilities=np.where(known > 0.5, sure, 1 - sure))
@@ -64,12 +64,12 @@ def evaluated_on(
     )
 
 
-def out_of_fold(folds: Ints = FOLDS, **about: Any) -> Split:
+def out_of_fold(folds: Ints = FOLDS, **about: Any) -> GoldSplit:
     """Return a split of rows of train with their folds."""
     return replace(split(ROWS, 2, **about), in_train=np.zeros(ROWS, np.bool_), folds=folds)
 
 
-def compared(*evaluations: Evaluation, test: int = 0, prefer: Preference = "cheapest") -> Summary:
+def compared(*evaluations: Evaluated, test: int = 0, prefer: Preference = "cheapest") -> Summary:
     about = corpus()
     known = validate_as(Corpus, {**about, "rows": {"train": ROWS, "dev": 0, "test": test}})
     return compare(known, evaluations, 0.05, prefer)

@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from epigram.core.errors import DataError
-from epigram.evaluation.results import Evaluation, read_evaluation, write_evaluation
+from epigram.evaluation.results import Evaluated, read_evaluation, write_evaluation
 from epigram.evaluation.scored_system import scored_system
 from epigram.evaluation.split_record import SplitRecord
 from tests.support.evaluation_samples import system
@@ -27,7 +27,7 @@ def test_the_labels_of_dev_and_test_are_above_the_thresholds_of_the_model(split:
     metrics: Any = SimpleNamespace(
         score="micro_f1", task="multi", labels=["a"], decision="threshold", seeds=[SimpleNamespace(thresholds=[0.3])]
     )
-    evaluation = Evaluation(metrics=metrics, dev=dev, test=test)
+    evaluation = Evaluated(metrics=metrics, dev=dev, test=test)
     assert getattr(scored_system(evaluation), split).possible.tolist() == [counted]
 
 

@@ -11,7 +11,7 @@ import pytest
 from epigram.core.config_types import validate_as
 from epigram.evaluation.choices import pareto_front, three_choices
 from epigram.evaluation.comparison import compare
-from epigram.evaluation.results import Evaluation
+from epigram.evaluation.results import Evaluated
 from epigram.evaluation.student_record import StudentRecord, Unranked
 from epigram.evaluation.summary import Corpus, Summary, read_summary
 from epigram.report.columns import comparison, comparison_markdown
@@ -25,7 +25,7 @@ NOTE = (
 )
 
 
-def evaluations(small_wrong: int = 46) -> list[Evaluation]:
+def evaluations(small_wrong: int = 46) -> list[Evaluated]:
     """Return `big` and `mid`, which are tied, `bad`, and the student `small`, which is good on test."""
     wrong = {"big": 14, "mid": 16, "bad": 60, "small": small_wrong}
     return [
@@ -129,7 +129,7 @@ def test_a_run_of_unranked_students_alone_is_refused(
 
 
 def run_stage(
-    systems: list[Evaluation], students: list[str], unranked: Unranked, folder: Path, monkeypatch: pytest.MonkeyPatch
+    systems: list[Evaluated], students: list[str], unranked: Unranked, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Run the stage `compare` in `folder` on `systems`, of which some are `students`."""
     monkeypatch.chdir(folder)

@@ -19,7 +19,7 @@ from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
 from epigram.recipes.registry import RECIPES
 from epigram.stages.train import train_seed
-from epigram.text.settings import View as ViewSettings
+from epigram.text.settings import ViewSettings
 from epigram.training.config import configure
 from epigram.training.threads import resolve_threads
 from tests.support.text_samples import EN

@@ -15,8 +15,7 @@ from epigram.inference.predictor import Predictor
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
 from epigram.stages.train import train_seed
-from epigram.text.settings import OwnTemplate
-from epigram.text.settings import View as ViewSettings
+from epigram.text.settings import OwnTemplate, ViewSettings
 from epigram.training.config import configure
 from epigram.training.threads import resolve_threads
 from tests.support.text_samples import EN

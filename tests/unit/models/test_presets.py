@@ -11,7 +11,7 @@ from epigram.core.errors import ParameterError
 from epigram.models.recipe import ENCODERS, HEADS, Recipe, parse_part
 from epigram.models.settings import System
 from epigram.recipes.registry import PRESETS, RECIPES, recipe_of
-from epigram.text.settings import View
+from epigram.text.settings import ViewSettings
 from epigram.training.check_system import build_placeholder, unused_settings
 from epigram.training.config import configure
 from epigram.training.preflight import placeholder_spec
@@ -153,7 +153,7 @@ def test_a_preset_names_what_the_table_names_and_nothing_without_effect(name: st
     preset = PRESETS[name]
     stated = {f"{part}.{key}" for part in ("encoder", "head", "train") for key in getattr(preset, part)}
     assert stated == set(PAPERS[name])
-    view = View(prompt=RECIPES[name].view.endswith("prompt"), characters=True)
+    view = ViewSettings(prompt=RECIPES[name].view.endswith("prompt"), characters=True)
     context = placeholder_spec(view, multi=False, tokens=True)
     recipe = RECIPES[name].changed(encoder=preset.encoder, head=preset.head, train=preset.train)
     unused = unused_settings(recipe, configure("x", recipe), context, build_placeholder(recipe, context, "x"))

@@ -6,7 +6,7 @@ import numpy as np
 
 from epigram.evaluation.decisions import predict_labels
 from epigram.evaluation.scoring import SplitPredictions
-from epigram.monitoring.challenge import Decision, decide
+from epigram.monitoring.challenge import Promotion, decide
 
 LABELS = ["a", "b", "c"]
 GOLD = np.repeat([0, 1, 2], [100, 80, 20])
@@ -19,7 +19,7 @@ def said(right: list[float], seed: int) -> SplitPredictions:
     return predict_labels("single", GOLD, np.eye(3)[answers][None], np.zeros((1, 0)))
 
 
-def decision(challenger: list[float], champion: list[float], **bar: float) -> Decision:
+def decision(challenger: list[float], champion: list[float], **bar: float) -> Promotion:
     asked = {"alpha": 0.05, "margin": 0.05} | bar
     return decide(said(challenger, 1), said(champion, 2), LABELS, names=("new", "old"), **asked)
 

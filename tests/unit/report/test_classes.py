@@ -16,7 +16,7 @@ from epigram.core.config_types import validate_as
 from epigram.core.files import read_json
 from epigram.data.validation.data_report import render_page
 from epigram.evaluation.comparison import compare
-from epigram.evaluation.results import ClassScores, Evaluation, write_evaluation
+from epigram.evaluation.results import ClassScores, Evaluated, write_evaluation
 from epigram.evaluation.summary import Corpus
 from epigram.report import charts
 from epigram.report.classes import ConfusedPair, confused_pairs, confusion, label_table
@@ -108,7 +108,7 @@ def test_the_table_of_labels_keeps_each_label_s_threshold() -> None:
 LABELS = [f"a class with a long name, number {k:04}" for k in range(1_000)]
 
 
-def thousand(name: str) -> Evaluation:
+def thousand(name: str) -> Evaluated:
     """Return the evaluation of a system that confuses every pair of 1,000 labels at least once."""
     counts = np.random.default_rng(0).integers(1, 50, (1_000, 1_000))
     made = system(name, [{1}], [{2}])
@@ -138,11 +138,11 @@ def data_report() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def six() -> list[Evaluation]:
+def six() -> list[Evaluated]:
     return [thousand(f"system{k}") for k in range(6)]
 
 
-def test_a_report_of_six_systems_and_a_thousand_classes_is_small_and_says_what_it_shows(six: list[Evaluation]) -> None:
+def test_a_report_of_six_systems_and_a_thousand_classes_is_small_and_says_what_it_shows(six: list[Evaluated]) -> None:
     summary = compare(validate_as(Corpus, corpus(LABELS)), six, 0.05)
     systems = {each.metrics.system: each.metrics for each in six}
     html = render(summary, systems, {}, render_page(data_report()))
@@ -162,7 +162,7 @@ def test_the_data_page_shows_the_labels_that_are_most_frequent_in_train() -> Non
     assert "<td>1,000 (0.2%)</td>" in classes
 
 
-def test_a_run_s_artifacts_of_a_thousand_classes_are_below_a_megabyte(tmp_path: Path, six: list[Evaluation]) -> None:
+def test_a_run_s_artifacts_of_a_thousand_classes_are_below_a_megabyte(tmp_path: Path, six: list[Evaluated]) -> None:
     write_evaluation(tmp_path / "system0", six[0])
     graph: Any = [SimpleNamespace(outs=[tmp_path / "system0"])]
     drawn = run_charts.draw_charts(graph, "system0")
@@ -178,7 +178,7 @@ def test_a_run_s_artifacts_of_a_thousand_classes_are_below_a_megabyte(tmp_path: 
     assert LABELS[60] not in about
 
 
-def test_dvc_compares_the_shown_part_of_the_matrix(tmp_path: Path, six: list[Evaluation]) -> None:
+def test_dvc_compares_the_shown_part_of_the_matrix(tmp_path: Path, six: list[Evaluated]) -> None:
     summary = compare(validate_as(Corpus, corpus(LABELS)), six[:1], 0.05)
     write_plots(tmp_path, summary, {"system0": six[0].metrics}, {"system0": tmp_path / "system0"})
     drawn = read_json(tmp_path / "plots" / "confusion.json")

@@ -12,7 +12,7 @@ import pytest
 from epigram.core.config_types import validate_as
 from epigram.evaluation.comparison import compare
 from epigram.evaluation.pruning_record import Point, PruningRecord, SeedPruning
-from epigram.evaluation.results import ClassifierAccuracy, Evaluation, Example, Piece
+from epigram.evaluation.results import ClassifierAccuracy, Evaluated, Example, Piece
 from epigram.evaluation.summary import Corpus
 from epigram.report.page import render, render_run
 from tests.support.evaluation_samples import corpus, cost, system
@@ -20,7 +20,7 @@ from tests.support.evaluation_samples import corpus, cost, system
 EVIL = "<script>alert(1)</script> & 很好吃"
 
 
-def page(evaluations: list[Evaluation], prunings: dict | None = None, about: dict | None = None) -> str:
+def page(evaluations: list[Evaluated], prunings: dict | None = None, about: dict | None = None) -> str:
     summary = compare(validate_as(Corpus, about or corpus()), evaluations, 0.05)
     systems = {each.metrics.system: each.metrics for each in evaluations}
     return render(summary, systems, prunings or {}, "<p>the data page</p>")

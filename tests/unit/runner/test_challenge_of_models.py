@@ -16,7 +16,7 @@ from epigram.core.config_types import validate_as
 from epigram.core.files import write_json
 from epigram.evaluation.results import Task, write_files
 from epigram.evaluation.settings import EvaluateSettings
-from epigram.monitoring.challenge import Decision
+from epigram.monitoring.challenge import Promotion
 from epigram.runner.champions.champion import Hashes
 from epigram.runner.retraining import challenge
 from epigram.runner.workspace.retrain_settings import RetrainSettings
@@ -51,7 +51,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def decided(place: Path, monkeypatch: pytest.MonkeyPatch, system: str) -> Decision:
+def decided(place: Path, monkeypatch: pytest.MonkeyPatch, system: str) -> Promotion:
     """Compare the model `chosen`, of `system`, with the champion, the model `model`."""
 
     def entry(model: str) -> Any:

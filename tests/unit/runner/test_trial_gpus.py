@@ -15,9 +15,9 @@ from epigram.models.settings import System
 from epigram.runner.scheduling import gpus, trial_gpus
 from epigram.runner.scheduling.trial_gpus import acquire_gpus, needed_gpus, share_gpus
 from epigram.runner.workspace.settings import Settings
-from epigram.text.settings import View
+from epigram.text.settings import ViewSettings
 
-VIEWS = {"token": View(tokenizer="token")}
+VIEWS = {"token": ViewSettings(tokenizer="token")}
 
 
 def settings(**systems: dict[str, Any]) -> Settings:

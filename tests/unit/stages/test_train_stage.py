@@ -13,7 +13,7 @@ import torch
 import yaml
 
 from epigram.stages import train
-from epigram.text.settings import View as ViewSettings
+from epigram.text.settings import ViewSettings
 from epigram.training import hardware, setup
 from tests.support.precisions import discards
 from tests.support.tiny_bert import write_bert

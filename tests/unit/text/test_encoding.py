@@ -15,8 +15,7 @@ from epigram.core.files import sha256
 from epigram.stages import encode
 from epigram.text.dataset import validated_corpus as rows_module
 from epigram.text.dataset.encoded_dataset import View
-from epigram.text.settings import EncodeSettings
-from epigram.text.settings import View as ViewSettings
+from epigram.text.settings import EncodeSettings, ViewSettings
 from epigram.text.tokens.encoding import TextEncoder
 from epigram.text.tokens.tokenizers import SPECIALS, load, vocabulary_of
 from tests.support.text_samples import EN, ZH

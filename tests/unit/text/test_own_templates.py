@@ -15,8 +15,7 @@ from epigram.data.sources.source import SOURCES, load_source
 from epigram.stages import augment
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.prompts.prompts import build_prompt, mask_counts
-from epigram.text.settings import AugmentSettings, OwnTemplate
-from epigram.text.settings import View as ViewSettings
+from epigram.text.settings import AugmentSettings, OwnTemplate, ViewSettings
 from epigram.text.tokens.tokenizers import load, vocabulary_of
 from tests.support.text_samples import EN, ZH, validated
 

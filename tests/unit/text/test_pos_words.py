@@ -26,8 +26,7 @@ from epigram.text.dataset.pos_words import OWN, PosWords, WordWeights
 from epigram.text.dataset.validated_corpus import SPLITS
 from epigram.text.pos import lexicons
 from epigram.text.pos.pos_table import PosTable, add_entries, build, save, words_of
-from epigram.text.settings import PosTableSettings
-from epigram.text.settings import View as ViewSettings
+from epigram.text.settings import PosTableSettings, ViewSettings
 from epigram.text.tokens.tokenizers import SPECIALS
 from tests.support.text_samples import encoded_in
 

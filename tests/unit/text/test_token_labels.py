@@ -22,7 +22,7 @@ from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.validate import Validated, validate
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
-from epigram.text.settings import View as ViewSettings
+from epigram.text.settings import ViewSettings
 from epigram.text.tokens.encoding import TextEncoder
 from epigram.text.tokens.tokenizers import (
     load,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from epigram.text.dataset.encoded_dataset import View
-from epigram.text.settings import View as ViewSettings
+from epigram.text.settings import ViewSettings
 from epigram.text.tokens.encoding import TextEncoder
 from epigram.text.tokens.token_characters import CharacterEncoder
 from epigram.text.tokens.tokenizers import (

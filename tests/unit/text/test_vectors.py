@@ -17,7 +17,7 @@ from epigram.data.corpus import read_corpus
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import load_source
-from epigram.text.settings import View as ViewSettings
+from epigram.text.settings import ViewSettings
 from epigram.text.tokens.characters import by_frequency, count_characters
 from epigram.text.vectors.vector_files import open_vectors
 from epigram.text.vectors.vectors import coverage, read_vectors, vectors_file

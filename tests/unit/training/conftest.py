@@ -13,9 +13,7 @@ from epigram.text.settings import (
     AugmentSettings,
     EncodeSettings,
     PosTableSettings,
-)
-from epigram.text.settings import (
-    View as ViewSettings,
+    ViewSettings,
 )
 from tests.support.pretraining import CORPUS
 from tests.support.text_samples import validated

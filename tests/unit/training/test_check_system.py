@@ -9,7 +9,7 @@ import pytest
 from epigram.core.errors import ParameterError
 from epigram.models.settings import System
 from epigram.recipes.registry import RECIPES
-from epigram.text.settings import PretrainSettings, View
+from epigram.text.settings import PretrainSettings, ViewSettings
 from epigram.training.check_system import build_placeholder, check_system, unused_settings
 from epigram.training.config import configure
 from epigram.training.preflight import placeholder_spec
@@ -68,7 +68,7 @@ UNUSED: list[tuple[dict[str, Any], str, str]] = [
 def checked(
     system: dict[str, Any], shared: dict[str, Any] | None = None, *, multi: bool = False, tokens: bool = True
 ) -> list[str]:
-    context = placeholder_spec(View(), multi=multi, tokens=tokens)
+    context = placeholder_spec(ViewSettings(), multi=multi, tokens=tokens)
     return check_system("x", System(view="v", **system), shared or {}, context)
 
 
@@ -136,7 +136,7 @@ def test_settings_that_all_systems_share_are_warned_of_by_reason() -> None:
 
 @pytest.mark.parametrize(("recipe", "kind"), [("textcnn", "convolution"), ("tfidf_svm", "linear_svm"), ("bert", None)])
 def test_pretraining_that_a_system_does_not_use_is_warned_of(recipe: str, kind: str | None) -> None:
-    context = placeholder_spec(View(pretrain=PretrainSettings()), multi=False, tokens=False)
+    context = placeholder_spec(ViewSettings(pretrain=PretrainSettings()), multi=False, tokens=False)
     said = f"params.yaml: no effect: views.v.pretrain ({kind} does not start from pretrained weights)"
     assert check_system("x", System(view="v", recipe=recipe), {}, context) == ([said] if kind else [])
 
@@ -150,7 +150,7 @@ def test_a_recipe_sets_nothing_without_effect(checkpoint: str | None) -> None:
     found = set()
     for name, registered in RECIPES.items():
         view, recipe = (
-            View(prompt=registered.view.endswith("prompt"), characters=True),
+            ViewSettings(prompt=registered.view.endswith("prompt"), characters=True),
             registered.starting_from(checkpoint),
         )
         context = placeholder_spec(view, multi=False, tokens=True)

@@ -27,7 +27,7 @@ from epigram.pruning.settings import PruneSettings
 from epigram.recipes.registry import RECIPES
 from epigram.stages.prune import prune_seed
 from epigram.stages.train import train_seed
-from epigram.text.settings import View
+from epigram.text.settings import ViewSettings
 from epigram.training.check_student import check_student
 from epigram.training.check_system import check_system
 from epigram.training.checkpoint import Checkpoints, read_finished
@@ -263,7 +263,7 @@ def test_a_head_with_more_to_learn_is_refused() -> None:
 
 
 def checked(shared: dict[str, Any] | None = None, **system: Any) -> list[str]:
-    context = placeholder_spec(View(tokenizer="wordpiece"), multi=False, tokens=False)
+    context = placeholder_spec(ViewSettings(tokenizer="wordpiece"), multi=False, tokens=False)
     return check_system("x", System(view="v", recipe=NAME, **system), shared or {}, context)
 
 
@@ -282,7 +282,7 @@ def test_settings_of_another_training_are_refused(settings: dict[str, Any]) -> N
 
 
 def test_it_is_no_student() -> None:
-    context = placeholder_spec(View(tokenizer="wordpiece"), multi=False, tokens=False)
+    context = placeholder_spec(ViewSettings(tokenizer="wordpiece"), multi=False, tokens=False)
     with pytest.raises(
         ParameterError, match="because the model contrastive_classifier learns from pairs of texts; use"
     ):

@@ -13,7 +13,7 @@ from epigram.core.errors import ParameterError
 from epigram.models.classifier import Classifier
 from epigram.models.predict import predict
 from epigram.models.settings import System
-from epigram.text.settings import View
+from epigram.text.settings import ViewSettings
 from epigram.training import fitted_head
 from epigram.training.check_system import check_system
 from epigram.training.config import TrainingConfig
@@ -91,7 +91,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("recipe", "head", "reason"), REFUSED)
 def test_a_head_that_a_regression_does_not_fit_is_refused(recipe: str, head: dict[str, Any], reason: str) -> None:
-    view, train = View(tokenizer="wordpiece"), {"fitted_head": True}
+    view, train = ViewSettings(tokenizer="wordpiece"), {"fitted_head": True}
     context = placeholder_spec(view, multi=False, tokens=False)
     with pytest.raises(ParameterError, match=rf"systems\.x\.train\.fitted_head has no effect, because {reason}"):
         check_system("x", System(view="v", recipe=recipe, head=head, train=train), {}, context)
@@ -101,10 +101,13 @@ def test_a_head_that_a_regression_does_not_fit_is_refused(recipe: str, head: dic
 
 def test_a_linear_head_without_dropout_is_accepted() -> None:
     system = System(view="v", recipe="bert", head=MEAN, train={"fitted_head": True, "layer_decay": 0.8})
-    assert check_system("x", system, {}, placeholder_spec(View(tokenizer="wordpiece"), multi=False, tokens=False)) == []
+    assert (
+        check_system("x", system, {}, placeholder_spec(ViewSettings(tokenizer="wordpiece"), multi=False, tokens=False))
+        == []
+    )
 
 
 def test_rates_by_layer_need_layers() -> None:
     system = System(view="v", recipe="textcnn", train={"layer_decay": 0.8})
     with pytest.raises(ParameterError, match=r"layer_decay has no effect, because the encoder \w+ has no layers"):
-        check_system("x", system, {}, placeholder_spec(View(), multi=False, tokens=False))
+        check_system("x", system, {}, placeholder_spec(ViewSettings(), multi=False, tokens=False))

@@ -25,7 +25,7 @@ from epigram.pruning.settings import PruneSettings
 from epigram.recipes.registry import RECIPES
 from epigram.stages.prune import prune_seed
 from epigram.stages.train import train_seed
-from epigram.text.settings import View
+from epigram.text.settings import ViewSettings
 from epigram.training import check_system
 from epigram.training.checkpoint import read_finished
 from epigram.training.config import TrainingConfig, configure
@@ -261,7 +261,7 @@ def test_a_head_with_more_to_learn_is_refused(head: dict[str, Any]) -> None:
         build(recipe_of(NAME).changed(head=head))
 
 
-def warnings_of(view: View, **system: Any) -> list[str]:
+def warnings_of(view: ViewSettings, **system: Any) -> list[str]:
     return check_system.check_system(
         "x", System(view="v", recipe=NAME, **system), {}, placeholder_spec(view, multi=False, tokens=False)
     )
@@ -269,9 +269,9 @@ def warnings_of(view: View, **system: Any) -> list[str]:
 
 def test_an_encoder_with_random_weights_is_a_warning(tmp_path: Path) -> None:
     said = "params.yaml: the encoder is not trained and has random weights; set views.v.checkpoint"
-    assert warnings_of(View(tokenizer="wordpiece")) == [said]
-    assert warnings_of(View(tokenizer="wordpiece", pretrain={})) == []  # type: ignore[arg-type]
-    assert warnings_of(View(tokenizer="wordpiece", pretrain={}), encoder={"kind": "bilstm"})[0] == said  # type: ignore[arg-type]
+    assert warnings_of(ViewSettings(tokenizer="wordpiece")) == [said]
+    assert warnings_of(ViewSettings(tokenizer="wordpiece", pretrain={})) == []  # type: ignore[arg-type]
+    assert warnings_of(ViewSettings(tokenizer="wordpiece", pretrain={}), encoder={"kind": "bilstm"})[0] == said  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_settings_of_the_training_loop_are_refused(settings: dict[str, Any]) -> 
     with pytest.raises(
         ParameterError, match="the model frozen_classifier is not trained by gradient descent; remove it"
     ):
-        warnings_of(View(tokenizer="wordpiece"), **settings)
+        warnings_of(ViewSettings(tokenizer="wordpiece"), **settings)
 
 
 def test_any_system_with_a_linear_head_can_be_frozen(encoded: Any) -> None:

@@ -23,7 +23,7 @@ from epigram.models.serialization import load
 from epigram.nn.layers.types import DataSpec
 from epigram.stages.train import train_seed
 from epigram.text.dataset.encoded_dataset import View
-from epigram.text.settings import View as ViewSettings
+from epigram.text.settings import ViewSettings
 from epigram.training.config import TrainingConfig
 from epigram.training.fitters.frozen_classifier import LogisticProblem
 from epigram.training.known_encodings import Encodings

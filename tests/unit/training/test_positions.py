@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from epigram.inference.dataset_batches import batches_of, data_spec_of, template_of
 from epigram.models.predict import predict
 from epigram.nn.layers.types import Tokens
-from epigram.text.settings import View as ViewSettings
+from epigram.text.settings import ViewSettings
 from epigram.text.tokens.pretrained_tokenizers import read_checkpoint
 from tests.support.families import SIZES, checkpoint, recipe_of
 from tests.support.text_samples import encoded_in

@@ -21,9 +21,7 @@ from epigram.stages import pretrain, train
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.settings import (
     PretrainSettings,
-)
-from epigram.text.settings import (
-    View as ViewSettings,
+    ViewSettings,
 )
 from epigram.text.unlabelled import write_texts
 from epigram.training import shards

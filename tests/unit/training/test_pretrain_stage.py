@@ -20,9 +20,7 @@ from epigram.stages import pretrain
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.settings import (
     PretrainSettings,
-)
-from epigram.text.settings import (
-    View as ViewSettings,
+    ViewSettings,
 )
 from epigram.text.tokens.tokenizers import vocabulary_of
 from epigram.text.unlabelled import write_texts

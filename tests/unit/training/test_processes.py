@@ -10,14 +10,14 @@ import pytest
 from epigram.core.errors import ParameterError
 from epigram.models.settings import System
 from epigram.recipes.registry import RECIPES
-from epigram.text.settings import View
+from epigram.text.settings import ViewSettings
 from epigram.training.check_student import check_student
 from epigram.training.check_system import check_system
 from epigram.training.config import TrainingConfig
 from epigram.training.preflight import placeholder_spec
 from epigram.training.processes import resolve_processes
 
-DATA = placeholder_spec(View(), multi=False, tokens=False)
+DATA = placeholder_spec(ViewSettings(), multi=False, tokens=False)
 STUDENT = System(view="v", recipe="textcnn", teacher="runs/first/model", train={"processes": 2})
 
 

@@ -15,7 +15,7 @@ from epigram.core.files import write_arrays, write_json
 from epigram.inference import open_predictor
 from epigram.models.settings import System
 from epigram.text.dataset import raw_texts
-from epigram.text.settings import View
+from epigram.text.settings import ViewSettings
 from epigram.training import teacher as module
 from epigram.training import train_and_save
 from epigram.training.check_student import check_student
@@ -167,7 +167,7 @@ def test_a_workspace_follows_its_link_to_the_runs(project: Path) -> None:
 
 
 def test_shared_settings_of_the_loss_have_no_effect_on_a_student() -> None:
-    context = placeholder_spec(View(), multi=False, tokens=False)
+    context = placeholder_spec(ViewSettings(), multi=False, tokens=False)
     shared = {"class_weight": "balanced", "label_smoothing": 0.1, "epochs": 3}
     assert check_student("x", STUDENT, shared, context, "data/local/texts.txt") == [
         f"params.yaml: no effect: train.{key} (a student learns from probabilities)"
@@ -187,23 +187,25 @@ def test_shared_settings_of_the_loss_have_no_effect_on_a_student() -> None:
 def test_a_system_that_cannot_learn_probabilities_is_refused(recipe: str, multi: bool, reason: str) -> None:
     system = System(view="v", recipe=recipe, teacher="runs/first/model")
     with pytest.raises(ParameterError, match=rf"systems\.x cannot learn from probabilities, because {reason}") as error:
-        check_student("x", system, {}, placeholder_spec(View(), multi=multi, tokens=not multi), "data/local/texts.txt")
+        check_student(
+            "x", system, {}, placeholder_spec(ViewSettings(), multi=multi, tokens=not multi), "data/local/texts.txt"
+        )
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("recipe", "view"),
     [
-        ("cnle", View()),
-        ("exam", View()),
-        ("leam", View()),
-        ("dmsp", View()),
-        ("mhal_zero", View(characters=True)),
-        ("bert_hth_pta", View(tokenizer="wordpiece", prompt=True)),
-        ("bert_cnn", View(tokenizer="wordpiece")),
+        ("cnle", ViewSettings()),
+        ("exam", ViewSettings()),
+        ("leam", ViewSettings()),
+        ("dmsp", ViewSettings()),
+        ("mhal_zero", ViewSettings(characters=True)),
+        ("bert_hth_pta", ViewSettings(tokenizer="wordpiece", prompt=True)),
+        ("bert_cnn", ViewSettings(tokenizer="wordpiece")),
     ],
 )
-def test_a_system_with_any_head_of_probabilities_may_learn(recipe: str, view: View) -> None:
+def test_a_system_with_any_head_of_probabilities_may_learn(recipe: str, view: ViewSettings) -> None:
     system, context = System(view="v", recipe=recipe, teacher="a"), placeholder_spec(view, multi=False, tokens=True)
     assert check_student("x", system, {}, context, "data/local/texts.txt") == []
 

@@ -56,7 +56,7 @@ class _LimitedStream(io.RawIOBase):
 
 
 @dataclass(frozen=True)
-class Member:
+class ArchiveFile:
     """Regular file of an archive; `stream` is readable until the next member is requested."""
 
     path: PurePosixPath
@@ -97,7 +97,7 @@ def is_archive(path: Path) -> bool:
     return True
 
 
-def iter_members(archive: Path, limits: Limits = LIMITS) -> Iterator[Member]:
+def iter_members(archive: Path, limits: Limits = LIMITS) -> Iterator[ArchiveFile]:
     """Yield the regular files of a tar, tar.gz or zip archive.
 
     Raises DataError for links, devices, paths outside the folder, archive bombs and corrupt archives.
@@ -111,7 +111,7 @@ def iter_members(archive: Path, limits: Limits = LIMITS) -> Iterator[Member]:
                 yield member
 
 
-def _tar_members(archive: Path, limits: Limits) -> Iterator[Member | None]:
+def _tar_members(archive: Path, limits: Limits) -> Iterator[ArchiveFile | None]:
     """Yield the regular files, and None for each folder."""
     size = archive.stat().st_size
     with _open_archive(archive) as packed:
@@ -122,7 +122,7 @@ def _tar_members(archive: Path, limits: Limits) -> Iterator[Member | None]:
                 path = _safe_path(item.name, archive)
                 if not item.isdir() and (not item.isreg() or item.issparse()):
                     raise _not_regular_file(archive, item.name)
-                yield None if item.isdir() else Member(path, cast("IO[bytes]", tar.extractfile(item)))
+                yield None if item.isdir() else ArchiveFile(path, cast("IO[bytes]", tar.extractfile(item)))
 
 
 def _limited_tarinfo(archive: Path, limits: Limits) -> type[tarfile.TarInfo]:
@@ -164,7 +164,7 @@ def _has_signature(path: Path, signatures: tuple[bytes, ...]) -> bool:
         return file.read(8).startswith(signatures)
 
 
-def _zip_members(archive: Path, limits: Limits) -> Iterator[Member | None]:
+def _zip_members(archive: Path, limits: Limits) -> Iterator[ArchiveFile | None]:
     """Yield the regular files, and None for each folder."""
     left = limits.allowance(archive.stat().st_size)
     end = time.monotonic() + limits.seconds
@@ -178,7 +178,7 @@ def _zip_members(archive: Path, limits: Limits) -> Iterator[Member | None]:
                 raise _not_regular_file(archive, item.filename)
             with packed.open(item) as stream:
                 bounded = _LimitedStream(stream, left, archive.name, end - time.monotonic())
-                yield Member(path, cast("IO[bytes]", bounded))
+                yield ArchiveFile(path, cast("IO[bytes]", bounded))
                 left = bounded.left
 
 
@@ -190,7 +190,7 @@ def _matching_tail(path: PurePosixPath, patterns: list[str]) -> PurePosixPath | 
     return None
 
 
-def iter_matching(archive: Path, patterns: list[str], limits: Limits = LIMITS) -> Iterator[Member]:
+def iter_matching(archive: Path, patterns: list[str], limits: Limits = LIMITS) -> Iterator[ArchiveFile]:
     """Yield the members whose last path parts match a pattern; their path is reduced to these parts.
 
     Raises DataError as `iter_members` does, and if no member matches or two members get the same path.
@@ -203,7 +203,7 @@ def iter_matching(archive: Path, patterns: list[str], limits: Limits = LIMITS) -
         if tail in seen:
             raise DataError(f"{archive.name} has two members at {str(tail)!r}")
         seen.add(tail)
-        yield Member(tail, member.stream)
+        yield ArchiveFile(tail, member.stream)
     if not seen:
         raise DataError(f"{archive.name} has no member that matches {', '.join(patterns)}")
 

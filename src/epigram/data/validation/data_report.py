@@ -46,7 +46,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Histogram:
+class LengthHistogram:
     """Number of texts in each length bin, all splits together."""
 
     unit: str
@@ -96,7 +96,7 @@ def _class_table(classes: Mapping[str, Mapping[str, int]], sizes: Mapping[str, i
     return ClassTable(list(classes), rows, len(names))
 
 
-def _histogram(unit: str, lengths: Report) -> Histogram:
+def _histogram(unit: str, lengths: Report) -> LengthHistogram:
     edges: Sequence[int] = lengths["edges"]
     texts = [sum(column) for column in zip(*lengths["counts"].values(), strict=True)]
     highest = max(texts) or 1
@@ -106,4 +106,4 @@ def _histogram(unit: str, lengths: Report) -> Histogram:
         Bar(x=place * STEP, width=STEP - GAP, height=HEIGHT * number / highest, label=label, span=span, texts=number)
         for place, (label, span, number) in enumerate(zip(labels, spans, texts, strict=True))
     ]
-    return Histogram(unit=unit, width=STEP * len(edges), height=HEIGHT, bars=bars)
+    return LengthHistogram(unit=unit, width=STEP * len(edges), height=HEIGHT, bars=bars)

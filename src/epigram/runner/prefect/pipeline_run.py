@@ -36,7 +36,7 @@ from epigram.runner.scheduling.planned_systems import read_systems
 from epigram.runner.scheduling.schedule import Schedule, expected_seconds
 from epigram.runner.scheduling.slots import Slots, set_needs
 from epigram.runner.workspace import overrides
-from epigram.runner.workspace.plan import Plan
+from epigram.runner.workspace.plan import RunPlan
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.workspace import Workspace, open_workspace
 
@@ -137,7 +137,7 @@ class PipelineRun:
         if self._limit.left_out:
             echo(f"note: the time is up for {', '.join(self._limit.left_out)}: left out", file=sys.stderr)
         self._earlier = self.results()
-        plan = Plan(**self.request.plan).without(left_out).sections
+        plan = RunPlan(**self.request.plan).without(left_out).sections
         until = None if self._limit.left_out else self._limit.until
         self.request = replace(self.request, plan=plan, systems_until=until)
         overrides.write(self.workspace.path / "params.yaml", self.request)

@@ -28,7 +28,7 @@ URGENCY = {"Failed": 0, RUNNING: 1, RETRYING: 1, "Completed": 2, "Restored": 2}
 
 
 @dataclass
-class Row:
+class StageRow:
     """State of one stage, its working time in seconds, and its last output line."""
 
     state: str = WAITING
@@ -46,7 +46,7 @@ class StatusTable:
     """Thread-safe status table of all stages."""
 
     def __init__(self, names: Iterable[str], console: Console) -> None:
-        self.rows = {name: Row() for name in names}
+        self.rows = {name: StageRow() for name in names}
         self.console = console
         self._lock = threading.Lock()
 
@@ -87,7 +87,7 @@ class StatusTable:
         return Group(table, Text(f"… and {hidden} more stages", style="dim")) if hidden else table
 
 
-def _table(rows: list[tuple[str, Row]]) -> Table:
+def _table(rows: list[tuple[str, StageRow]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     table.add_column("stage", no_wrap=True, min_width=max(len(name) for name, _ in rows))
     table.add_column("state", no_wrap=True, min_width=9)

@@ -11,7 +11,7 @@ from epigram.core.errors import InputMissingError, ParameterError
 from epigram.core.files import atomic_folder
 from epigram.runner.git import git
 from epigram.runner.project import template
-from epigram.runner.project.record import Record
+from epigram.runner.project.record import TemplateRecord
 
 IDENTITY = ("-c", "user.name=epigram", "-c", "user.email=epigram@localhost")
 
@@ -34,7 +34,7 @@ def create(folder: Path) -> None:
 def _write(folder: Path) -> None:
     files = template.contents()
     write_files(folder, files)
-    Record(epigram.__version__, hashes(files)).write(folder)
+    TemplateRecord(epigram.__version__, hashes(files)).write(folder)
     git(folder, "-c", "init.defaultBranch=main", "init", "--quiet")
     git(folder, "add", "--all", "--force")
     message = f"Create a project for epigram {epigram.__version__}"

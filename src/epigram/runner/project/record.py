@@ -20,7 +20,7 @@ HEAD = """\
 
 
 @dataclass(frozen=True)
-class Record:
+class TemplateRecord:
     """Version of epigram, and the SHA-256 of each file as epigram wrote it."""
 
     version: str
@@ -33,7 +33,7 @@ class Record:
         )
 
 
-def read(root: Path) -> Record | None:
+def read(root: Path) -> TemplateRecord | None:
     """Return the record of the project `root`; None for a folder without one, such as epigram's own repository.
 
     Raises ParameterError for an invalid record.
@@ -51,7 +51,7 @@ def read(root: Path) -> Record | None:
     for name in values["files"]:
         if not _is_inside(name):
             raise ParameterError(f"{root / RECORD}: {shown(name)} in `files` is no path below the project; remove it")
-    return Record(values["version"], values["files"])
+    return TemplateRecord(values["version"], values["files"])
 
 
 def _is_inside(name: str) -> bool:

@@ -12,7 +12,7 @@ from epigram.core.errors import InputMissingError
 from epigram.core.files import atomic_file
 from epigram.runner.project import template
 from epigram.runner.project.create import hashes
-from epigram.runner.project.record import Record, read
+from epigram.runner.project.record import TemplateRecord, read
 from epigram.runner.project.template import RECORD
 
 
@@ -43,7 +43,7 @@ def update(root: Path) -> Update:
         if _hash(root / name) == record.files[name]:
             (root / name).unlink()
             result.deleted.append(name)
-    Record(epigram.__version__, new_hashes).write(root)
+    TemplateRecord(epigram.__version__, new_hashes).write(root)
     return result
 
 

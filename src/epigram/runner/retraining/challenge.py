@@ -18,7 +18,7 @@ from epigram.runner.workspace.settings import Settings
 
 if TYPE_CHECKING:
     from epigram.evaluation.scoring import SplitPredictions
-    from epigram.monitoring.challenge import Decision
+    from epigram.monitoring.challenge import Promotion
     from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
 CORPUS, SUMMARY, CHOSEN = "corpus.json", "summary.json", "chosen"
@@ -28,7 +28,7 @@ CORPUS, SUMMARY, CHOSEN = "corpus.json", "summary.json", "chosen"
 class Challenge:
     """Result of a comparison; `challenger` is the champion entry of the new model in case it is promoted."""
 
-    decision: Decision
+    decision: Promotion
     challenger: Champion
 
 
@@ -37,17 +37,17 @@ def challenge(root: Path, workspace: Path, stages: Graph, run: Run, settings: Se
 
     `workspace` is the tree that produced the model. Without a champion, the model is promoted.
     """
-    from epigram.monitoring.challenge import Decision, decide
+    from epigram.monitoring.challenge import Promotion, decide
 
     validated, chosen = _find_output(stages, CORPUS).parent, _find_output(stages, SUMMARY).with_name(CHOSEN)
     corpus = read_corpus(validated)
     new, latest = _predict_challenger(stages, run, chosen, corpus), champion.current(root)
     entry = _new_entry(workspace, run, chosen, validated, new, settings)
     if latest is None:
-        return Challenge(Decision(promoted=True, reason="first champion"), entry)
+        return Challenge(Promotion(promoted=True, reason="first champion"), entry)
     folder = champion.restore(root, latest)  # also if the model is not new: a promotion may have been killed halfway
     if reason := _reason_to_skip(root, latest, entry.hashes.model):
-        return Challenge(Decision(promoted=False, reason=reason), entry)
+        return Challenge(Promotion(promoted=False, reason=reason), entry)
     old = _predict(folder / "model", corpus)
     criteria = {"alpha": settings.retrain.alpha, "margin": settings.retrain.margin}
     return Challenge(decide(new, old, corpus.labels, names=(entry.system, latest.system), **criteria), entry)

@@ -19,7 +19,7 @@ from epigram.process.outcome import Outcome
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.runs import markdown, run_charts
 from epigram.runner.workspace.links import set_link
-from epigram.runner.workspace.plan import PLAN, Plan, write_plan
+from epigram.runner.workspace.plan import PLAN, RunPlan, write_plan
 from epigram.runner.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def write_run(run: Run, graph: Graph, workspace: Workspace, plan: Mapping[str, A
     with atomic_folder(folder) as temporary:
         write_json(temporary / "summary.json", run.as_json() | {"name": folder.name})
         if plan:
-            write_plan(temporary / PLAN, Plan(**plan))
+            write_plan(temporary / PLAN, RunPlan(**plan))
         if run.comparison and summary_file:
             from epigram.report.page import render_run
 

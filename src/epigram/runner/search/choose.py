@@ -33,14 +33,14 @@ from epigram.runner.search.halving import (
     probe_system,
     trials_fit,
 )
-from epigram.runner.workspace.plan import Plan
+from epigram.runner.workspace.plan import RunPlan
 from epigram.training.trials.spec import TrialResult
 
 LINEAR_ROWS = 256  # rows of such a trial of the linear SVM at most; its time is scaled up with a smaller error
 PROBE_ROWS = 64  # rows of a trial that only measures the time
 FIRST_SHARE = 0.4  # of the time that is left, for the linear system, and for the examination of train beside it
 
-Proposals = Generator[Ask, Answer, Plan]
+Proposals = Generator[Ask, Answer, RunPlan]
 
 
 def propose(facts: Facts, goal: Goal, watch: Stopwatch, costs: Costs, dataset: str) -> Proposals:
@@ -101,10 +101,10 @@ def _linear(facts: Facts, watch: Stopwatch, costs: Costs) -> Generator[Ask, Answ
     return chosen, first
 
 
-def _plan(facts: Facts, chosen: Sequence[Candidate], dataset: str) -> Plan:
+def _plan(facts: Facts, chosen: Sequence[Candidate], dataset: str) -> RunPlan:
     systems: dict[str, dict[str, Any]] = {each.name: each.settings for each in chosen}
     used = {system["view"] for system in systems.values()}
-    return Plan(
+    return RunPlan(
         dataset=dataset,
         seeds=[0],
         views={name: view for name, view in views(facts).items() if name in used},

@@ -17,7 +17,7 @@ from epigram.core.errors import EpigramError
 from epigram.core.files import read_json, write_json
 from epigram.runner.search.candidates import Facts
 from epigram.runner.search.goal import Goal
-from epigram.runner.workspace.plan import Plan
+from epigram.runner.workspace.plan import RunPlan
 
 FILE = Path(".epigram/search-plan.json")
 
@@ -28,15 +28,15 @@ def search_key(goal: Goal, facts: Facts, contents: Iterable[str]) -> str:
     return hashlib.sha256(values.encode()).hexdigest()
 
 
-def read_kept(workspace: Path, key: str) -> Plan | None:
+def read_kept(workspace: Path, key: str) -> RunPlan | None:
     """Return the kept plan if it is that of the search `key`; a damaged file counts as none."""
     try:
         kept: Any = read_json(workspace / FILE)
-        return validate_as(Plan, kept["plan"]) if kept["key"] == key else None
+        return validate_as(RunPlan, kept["plan"]) if kept["key"] == key else None
     except (EpigramError, KeyError, TypeError):
         return None
 
 
-def keep(workspace: Path, key: str, plan: Plan) -> None:
+def keep(workspace: Path, key: str, plan: RunPlan) -> None:
     """Keep the plan of the search `key`, atomically, instead of the one before."""
     write_json(workspace / FILE, {"key": key, "plan": plan.sections})

@@ -9,10 +9,10 @@ from typing import Any
 from epigram.core.config_types import validate_as
 from epigram.models.settings import System
 from epigram.runner.scheduling.planned_systems import PlannedSystem
-from epigram.runner.workspace.plan import Plan
+from epigram.runner.workspace.plan import RunPlan
 
 
-def with_threads(plan: Plan, folds: int) -> Plan:
+def with_threads(plan: RunPlan, folds: int) -> RunPlan:
     """Return the plan with `train.threads` of each system that it affects, instead of `auto`, for this machine.
 
     `folds` are those of train.
@@ -21,7 +21,7 @@ def with_threads(plan: Plan, folds: int) -> Plan:
     return replace(plan, systems=systems)
 
 
-def _with_threads(name: str, settings: Mapping[str, Any], plan: Plan, folds: int) -> dict[str, Any]:
+def _with_threads(name: str, settings: Mapping[str, Any], plan: RunPlan, folds: int) -> dict[str, Any]:
     system = validate_as(System, settings)
     planned = PlannedSystem.of(name, system, plan.train or {}, plan.views[system.view].get("checkpoint"))
     used = planned.recipe.train_settings

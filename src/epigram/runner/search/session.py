@@ -28,7 +28,7 @@ from epigram.runner.search.halving import Answer, Ask, Failed
 from epigram.runner.search.kept_plan import FILE, keep, read_kept, search_key
 from epigram.runner.search.plan_threads import with_threads
 from epigram.runner.search.trials import Trials
-from epigram.runner.workspace.plan import Plan
+from epigram.runner.workspace.plan import RunPlan
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.sentence_encoders import installed_encoder
 from epigram.runner.workspace.settings import load
@@ -48,7 +48,7 @@ class SearchSession:
     def __init__(self, request: Request, goal: Goal, watch: Stopwatch, run: PipelineRun, trials: Trials) -> None:
         self.request, self.goal, self.watch, self.run, self.trials = request, goal, watch, run, trials
 
-    def search(self, measure: Callable[[SearchSession, Ask], Answer]) -> Plan:
+    def search(self, measure: Callable[[SearchSession, Ask], Answer]) -> RunPlan:
         """Return the plan, after the stages have finished; `measure` runs a trial.
 
         If the last search was the same, its plan is returned, without trials. Raises RunFailedError if a stage failed.
@@ -67,11 +67,11 @@ class SearchSession:
             while True:
                 ask = proposals.send(measure(self, ask))
         except StopIteration as ended:
-            plan: Plan = ended.value
+            plan: RunPlan = ended.value
             keep(workspace.path, key, plan)
             return plan
 
-    def planned(self, plan: Plan) -> Request:
+    def planned(self, plan: RunPlan) -> Request:
         """Return the request for the run of the plan, in this workspace and within the time.
 
         Keys that the search has not set keep the project's values. The plan has all that its trainings depend on.
@@ -162,7 +162,7 @@ def open_search(request: Request, goal: Goal, started: float) -> Iterator[Search
         yield SearchSession(request, goal, watch, run, trials)
 
 
-def _everything(request: Request) -> Plan:
+def _everything(request: Request) -> RunPlan:
     """Return the plan with all systems that the search may try, so that their views are encoded."""
     dataset = str(request.dataset)
     source = load_source(dataset, request.root / "data" / "sources")
@@ -171,7 +171,7 @@ def _everything(request: Request) -> Plan:
     language = source.language
     facts = Facts(language=language, train=0, dev=0, test=0, folds=0, checkpoint=installed_encoder(language))
     systems: dict[str, Any] = {each.name: each.settings for each in candidates.closed_form(facts)}
-    return Plan(
+    return RunPlan(
         dataset=dataset,
         seeds=[0],
         views=candidates.views(facts),

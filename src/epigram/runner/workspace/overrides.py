@@ -22,7 +22,7 @@ from epigram.runner.workspace.params_file import Params, edited
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.settings import Settings, load
 from epigram.runner.workspace.unsuitable import DEFAULT_VIEWS, unsuitable_systems
-from epigram.text.settings import View
+from epigram.text.settings import ViewSettings
 
 SECTIONS = {  # sections of params.yaml with a part per name, and how to select or change a part
     "systems": "select with --systems textcnn, change with --set systems.textcnn.train.epochs=2",
@@ -193,7 +193,7 @@ def _all_systems(params: Params, request: Request) -> list[str]:
     return [
         name
         for name, recipe in RECIPES.items()
-        if name not in unsuitable and is_trainable(recipe, View(**DEFAULT_VIEWS[recipe.view]), **kind)
+        if name not in unsuitable and is_trainable(recipe, ViewSettings(**DEFAULT_VIEWS[recipe.view]), **kind)
     ]
 
 

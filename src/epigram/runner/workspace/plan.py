@@ -16,7 +16,7 @@ HEAD = "# Written by `epigram run --budget`. To run it again: epigram run --plan
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(Strict):
+class RunPlan(Strict):
     """Sections of params.yaml that a run has instead of the project's own."""
 
     dataset: str
@@ -42,7 +42,7 @@ class Plan(Strict):
             if section or (name in WHOLE and section is not None)
         }
 
-    def with_own_keys(self, params: Mapping[str, Any]) -> Plan:
+    def with_own_keys(self, params: Mapping[str, Any]) -> RunPlan:
         """Return the plan with the keys of params.yaml that a search has not set in the optional sections.
 
         It also gets the sections `WHOLE`, so that a replay after a change of params.yaml has the same result.
@@ -53,7 +53,7 @@ class Plan(Strict):
         whole: dict[str, Any] = {name: dict(params.get(name) or {}) for name in WHOLE if getattr(self, name) is None}
         return replace(self, **merged, **whole)
 
-    def without(self, systems: Collection[str]) -> Plan:
+    def without(self, systems: Collection[str]) -> RunPlan:
         """Return the plan without some systems, and without the views that no other system reads.
 
         With the name of a view, the systems that read it are left out.
@@ -65,10 +65,10 @@ class Plan(Strict):
 
 
 # Sections on which the models and their evaluation depend, whole and as they are.
-WHOLE = tuple(each.name for each in fields(Plan) if each.default is None)
+WHOLE = tuple(each.name for each in fields(RunPlan) if each.default is None)
 
 
-def write_plan(path: Path, plan: Plan) -> None:
+def write_plan(path: Path, plan: RunPlan) -> None:
     """Write the plan as YAML, atomically."""
     import yaml
 
@@ -76,10 +76,10 @@ def write_plan(path: Path, plan: Plan) -> None:
     write_text(path, HEAD.format(name=path.name) + text)
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path) -> RunPlan:
     """Read a plan. Raises InputMissingError, or ParameterError for a file that is no plan."""
     try:
         values = read_yaml(path)
     except FileNotFoundError:
         raise InputMissingError(f"{path} is missing; --plan expects a file that `epigram run --budget` wrote") from None
-    return validate_as(Plan, values if isinstance(values, Mapping) else {}, file=str(path))
+    return validate_as(RunPlan, values if isinstance(values, Mapping) else {}, file=str(path))

@@ -14,7 +14,7 @@ from epigram.evaluation.settings import CompareSettings, EnsembleSettings, Evalu
 from epigram.models.settings import System
 from epigram.pruning.settings import PruneSettings
 from epigram.runner.workspace.retrain_settings import DriftSettings, RetrainSettings
-from epigram.text.settings import AugmentSettings, EncodeSettings, PosTableSettings, View, check_one_start
+from epigram.text.settings import AugmentSettings, EncodeSettings, PosTableSettings, ViewSettings, check_one_start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class Settings(Strict):
 
     dataset: Name
     seeds: list[Seed]
-    views: dict[str, View]
+    views: dict[str, ViewSettings]
     systems: dict[str, System]
     download: DownloadSettings = field(default_factory=DownloadSettings)
     validate: ValidateSettings = field(default_factory=ValidateSettings)

@@ -12,7 +12,7 @@ from epigram.core.errors import ParameterError
 from epigram.data.readers import labels_tokens
 from epigram.data.sources.source import Source, load_source
 from epigram.models.settings import System
-from epigram.text.settings import View
+from epigram.text.settings import ViewSettings
 
 DEFAULT_VIEWS: dict[str, dict[str, Any]] = {
     "token": {"tokenizer": "token"},
@@ -40,7 +40,7 @@ def _reason(params: Mapping[str, Any], name: str, source: Source) -> str:
     """Return why the system `name` does not suit the data set; empty if it does, or if its settings are wrong."""
     try:
         system = validate_as(System, params["systems"][name])
-        view = validate_as(View, {**DEFAULT_VIEWS, **params["views"]}[system.view])
+        view = validate_as(ViewSettings, {**DEFAULT_VIEWS, **params["views"]}[system.view])
     except (ParameterError, LookupError, TypeError):
         return ""
     if system.teacher is not None:
@@ -55,7 +55,7 @@ def _reason(params: Mapping[str, Any], name: str, source: Source) -> str:
     return f"{source.name} does not have the labels that it requires"
 
 
-def _is_trainable(name: str, system: System, view: View, **kind: bool) -> bool:
+def _is_trainable(name: str, system: System, view: ViewSettings, **kind: bool) -> bool:
     """Return whether a system can be trained on such data."""
     from epigram.recipes.registry import recipe_of
     from epigram.training.preflight import is_trainable

@@ -15,7 +15,7 @@ from epigram.text.tokens.characters import by_frequency, count_characters
 from epigram.text.tokens.tokenizers import split_words
 
 
-class Coverage(TypedDict):
+class SplitCoverage(TypedDict):
     """Coverage of the sampled texts of one split."""
 
     texts: int
@@ -24,7 +24,7 @@ class Coverage(TypedDict):
     notional: float  # share of all tokens that have the weight of notional words
 
 
-def coverage(texts: list[str], table: PosTable, language: Language) -> Coverage:
+def coverage(texts: list[str], table: PosTable, language: Language) -> SplitCoverage:
     """Measure the coverage of `texts`. Tokens are characters in Chinese and words in English."""
     counts = _characters(texts) if language == "zh" else Counter(word for words in split_words(texts) for word in words)
     entries = list(counts)
@@ -33,7 +33,7 @@ def coverage(texts: list[str], table: PosTable, language: Language) -> Coverage:
     in_table = np.array([entry in known for entry in entries], dtype=bool)
     word = np.array([not is_mark(entry) for entry in entries], dtype=bool)
     notional = weights_for(entries, table, language) == np.float32(table.settings.notional)
-    return Coverage(
+    return SplitCoverage(
         texts=len(texts),
         tokens=int(numbers.sum()),
         covered=_share(numbers, in_table & word, word),

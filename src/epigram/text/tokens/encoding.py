@@ -27,7 +27,7 @@ from epigram.text.tokens.tokenizers import is_character_tokenizer, special_ids, 
 CHUNK_CHARACTERS = 1_000_000  # limits the memory of the tokenizer library's results
 
 
-class Encoded(NamedTuple):
+class EncodedTexts(NamedTuple):
     """Token ids of N texts."""
 
     ids: Ragged[np.int32]
@@ -44,7 +44,7 @@ class TextEncoder:
         if is_character_tokenizer(tokenizer):
             self._table = lookup_table(vocabulary_of(tokenizer), self.unk_id)
 
-    def encode(self, texts: Sequence[str], max_length: int) -> Encoded:
+    def encode(self, texts: Sequence[str], max_length: int) -> EncodedTexts:
         """Return the first `max_length` tokens of each text, without prompt and special tokens.
 
         A text without any token becomes one unknown token, so that no model gets an empty row.
@@ -53,7 +53,7 @@ class TextEncoder:
         with _report_failures():
             parts = [self._encode(texts[start:stop], max_length) for start, stop in _chunks(texts)]
         ids = Ragged.concatenate([part.ids for part in parts]).fill_empty(self.unk_id)
-        return Encoded(ids, sum(part.truncated for part in parts))
+        return EncodedTexts(ids, sum(part.truncated for part in parts))
 
     def encode_with_positions(self, texts: Sequence[str], max_length: int) -> PositionedTokens:
         """Return the tokens of `encode` with their words and their positions in the text; slower than `encode`."""
@@ -67,17 +67,17 @@ class TextEncoder:
         "".join(texts).encode()  # as in `_encode`
         return align_tokens(self._tokenizer, texts)
 
-    def _encode(self, texts: Sequence[str], max_length: int) -> Encoded:
+    def _encode(self, texts: Sequence[str], max_length: int) -> EncodedTexts:
         """Return the tokens of `encode` where a text without any token has none."""
         if self._table is not None:
             heads = [text[:max_length] for text in texts]
             characters = characters_of(heads)
             ids = characters.with_values(self._table[characters.values])
-            return Encoded(ids, int((ids.lengths < lengths_of(texts)).sum()))
+            return EncodedTexts(ids, int((ids.lengths < lengths_of(texts)).sum()))
         "".join(texts).encode()  # raises a clearer error for invalid Unicode than the library does
         full = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
         ids = Ragged.from_lists([text_ids[:max_length] for text_ids in full], np.int32)
-        return Encoded(ids, int((ids.lengths < lengths_of(full)).sum()))
+        return EncodedTexts(ids, int((ids.lengths < lengths_of(full)).sum()))
 
 
 @contextmanager

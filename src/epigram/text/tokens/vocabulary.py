@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from epigram.core.errors import ParameterError
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from epigram.text.prompts.prompts import Prompt
-from epigram.text.settings import EncodeSettings, View
+from epigram.text.settings import EncodeSettings, ViewSettings
 from epigram.text.tokens.characters import by_frequency, count_characters
 from epigram.text.tokens.pretrained_tokenizers import Checkpoint, read_checkpoint
 from epigram.text.tokens.token_characters import alphabet
@@ -46,7 +46,7 @@ class ViewTokenizer:
 
 
 def build_view_tokenizer(
-    view: View,
+    view: ViewSettings,
     settings: EncodeSettings,
     corpus: ValidatedCorpus,
     prompt: Prompt | None = None,

@@ -38,7 +38,7 @@ class LogisticSettings(NamedTuple):
     strength: float = 0.0
 
 
-class Choice(NamedTuple):
+class FoldChoice(NamedTuple):
     """What the folds chose, the settings of the regression or of the SVMs, and the encodings of all their texts."""
 
     settings: Any
@@ -55,7 +55,7 @@ class LogisticOptions(NamedTuple):
 @fitters.register("frozen_classifier")
 def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, options: FitOptions) -> Trained:
     """Fit the head on the CPU; the encoder runs on the device of the texts."""
-    choice: Choice | None = options.choice
+    choice: FoldChoice | None = options.choice
     encodings = Encodings.of(encode if choice is None else choice.known.of, model, train, dev)
     problem = make_problem(model, train, dev, options, encodings)
     problem.install(model, problem.choose([problem]) if choice is None else choice.settings)
@@ -69,7 +69,7 @@ def fit_folds(folds: Iterable[Fold]) -> FoldResults:
     loaded = ((fold.load(), fold.options) for fold in given)
     problems = [make_problem(*data, options, Encodings.of(known.of, *data)) for data, options in loaded]
     found = choose_head(problems)
-    return replace(found, choice=Choice(found.choice, known))
+    return replace(found, choice=FoldChoice(found.choice, known))
 
 
 def choose_head(problems: Sequence[Any]) -> FoldResults:

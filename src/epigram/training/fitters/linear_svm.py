@@ -16,7 +16,7 @@ from epigram.models.predict import Predicted, gold_labels, predict
 from epigram.training import fitters
 from epigram.training.config import ClassWeight
 from epigram.training.svm import fit_scale, scaled
-from epigram.training.svm_search import Candidate, Kept, SvmProblem, choose, fit_margins
+from epigram.training.svm_search import Kept, SvmFit, SvmProblem, choose, fit_margins
 from epigram.training.tfidf import load_blas
 from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, choose_on_folds, closed_form
 
@@ -47,7 +47,7 @@ def fit_folds(folds: Iterable[Fold]) -> FoldResults:
     given, kept = list(folds), Kept()
     problems = [_problem(*fold.load(), fold.options) for fold in given]
 
-    def predict(problem: SvmProblem, found: Candidate) -> Predicted:
+    def predict(problem: SvmProblem, found: SvmFit) -> Predicted:
         margins, _ = fit_margins(problem, problem.model.fitting(found.settings), kept)
         return scaled(margins, found.scale)
 

@@ -14,7 +14,7 @@ from epigram.models.settings import System
 from epigram.nn.encoders.transformer import TransformerConfig
 from epigram.nn.heads.prompt import PromptConfig, PromptHead
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
-from epigram.text.settings import View
+from epigram.text.settings import ViewSettings
 from epigram.training.preflight import check_systems
 
 MASK, PAD, WIDTH = 4, 0, 2
@@ -88,7 +88,7 @@ def test_one_mask_has_one_layer_and_its_config_says_so() -> None:
 def test_settings_that_do_not_fit_the_prompt_are_refused_before_a_run(
     masks: tuple[int, int], settings: dict[str, Any], message: str
 ) -> None:
-    views, kind = {"v": View(tokenizer="token", prompt=True)}, {"kind": "prompt"}
+    views, kind = {"v": ViewSettings(tokenizer="token", prompt=True)}, {"kind": "prompt"}
     check_systems(views, {"x": System(recipe="transformer", view="v", head=kind)}, {}, masks=masks)
     wrong = System(recipe="transformer", view="v", head={**kind, **settings})
     with pytest.raises(ParameterError, match=message):

@@ -19,7 +19,7 @@ from epigram.cli.app import app
 from epigram.data.sources.hub_models import download_checkpoint
 from epigram.runner.doctor import installation, machine, project
 from epigram.runner.doctor.check import CheckResult, exit_status, run_checks
-from epigram.runner.project.record import Record
+from epigram.runner.project.record import TemplateRecord
 from tests.support.doctor import results
 from tests.support.hub_server import CHECKPOINT, hub
 from tests.support.tiny_bert import write_bert
@@ -108,7 +108,7 @@ def test_the_version_of_git_is_compared_as_a_number(
 
 def make_project(place: Path, version: str) -> None:
     (place / "dvc.yaml").touch()
-    Record(version, {}).write(place)
+    TemplateRecord(version, {}).write(place)
 
 
 def test_the_version_of_the_project(place: Path) -> None:

@@ -17,7 +17,7 @@ from epigram.core.errors import InputMissingError, ParameterError
 from epigram.runner.dvc import graph
 from epigram.runner.project import template
 from epigram.runner.project.create import create
-from epigram.runner.project.record import Record, check_version, read
+from epigram.runner.project.record import TemplateRecord, check_version, read
 from epigram.runner.project.update import update
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
@@ -143,7 +143,7 @@ def make_older(root: Path) -> None:
     }.items():
         (root / name).write_text(content)
         files[name] = template_hash(content)
-    Record("0.0.1", files).write(root)
+    TemplateRecord("0.0.1", files).write(root)
 
 
 def template_hash(content: str) -> str:
@@ -191,7 +191,7 @@ def test_an_update_deletes_nothing_outside_of_the_project(name: str, tmp_path: P
     precious.write_text("rows")
     (tmp_path / "project").mkdir()
     files = {name.format(folder=tmp_path): hashlib.sha256(b"rows").hexdigest()}
-    Record("0.0.1", files).write(tmp_path / "project")
+    TemplateRecord("0.0.1", files).write(tmp_path / "project")
     with pytest.raises(ParameterError, match="is no path below the project"):
         update(tmp_path / "project")
     assert precious.read_text() == "rows"
@@ -200,7 +200,7 @@ def test_an_update_deletes_nothing_outside_of_the_project(name: str, tmp_path: P
 def test_a_run_of_a_project_for_another_version_is_refused(project: Path) -> None:
     request = Request(root=project)
     overrides.check(request)
-    Record("0.0.1", {}).write(project)
+    TemplateRecord("0.0.1", {}).write(project)
     expected = rf"for epigram 0\.0\.1, but epigram {epigram.__version__} is installed; run `epigram init --update`"
     with pytest.raises(ParameterError, match=expected):
         overrides.check(request)

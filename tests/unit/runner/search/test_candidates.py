@@ -12,7 +12,7 @@ from epigram.core.config_types import validate_as
 from epigram.models.settings import System
 from epigram.runner.search import candidates
 from epigram.runner.search.candidates import Candidate, Facts
-from epigram.text.settings import View
+from epigram.text.settings import ViewSettings
 from epigram.training.preflight import check_systems
 from tests.support.sentence_encoder import write_checkpoint
 from tests.support.tiny_bert import write_bert
@@ -46,7 +46,7 @@ def test_no_candidate_has_a_setting_of_the_project_that_has_no_effect(
 ) -> None:
     """With `evaluation_steps`, the project's `evaluations` are only a warning, and refused in a system."""
     facts = facts_of(checkpoint, **shared)
-    views = {name: validate_as(View, view) for name, view in candidates.views(facts).items()}
+    views = {name: validate_as(ViewSettings, view) for name, view in candidates.views(facts).items()}
     found = all_candidates(facts)
     assert {"fine_tuned" if checkpoint else "textcnn", "tfidf_svm"} <= {each.name for each in found}
     for each in found:

@@ -14,7 +14,7 @@ from epigram.runner.search.choose import propose
 from epigram.runner.search.costs import Costs, contrastive_seconds, frozen_seconds, shortage
 from epigram.runner.search.goal import Goal, Quality, Stopwatch
 from epigram.runner.search.halving import Answer, Ask, Failed, Pace, Tried, pace_of, training_seconds, trials_fit
-from epigram.runner.workspace.plan import Plan
+from epigram.runner.workspace.plan import RunPlan
 from epigram.text.dataset.language import Language
 from epigram.training.trials.spec import TrialResult, TrialSpec
 
@@ -82,7 +82,7 @@ class Machine:
         )
 
 
-def plan_of(machine: Machine, seconds: float, quality: Quality, facts: Facts = DATA) -> Plan:
+def plan_of(machine: Machine, seconds: float, quality: Quality, facts: Facts = DATA) -> RunPlan:
     """Return the plan of a search on the machine."""
     goal = Goal(seconds=seconds, quality=quality)
     proposals = propose(facts, goal, Stopwatch(seconds, 0.0, machine.now), COSTS, "mr")
@@ -91,7 +91,7 @@ def plan_of(machine: Machine, seconds: float, quality: Quality, facts: Facts = D
         while True:
             ask = proposals.send(machine.answer(ask))
     except StopIteration as ended:
-        plan: Plan = ended.value
+        plan: RunPlan = ended.value
         return plan
 
 
@@ -109,7 +109,7 @@ SEARCHED = (None, None)  # characters and weighting
 SPELLED, FASTEST = ([2, 3, 4, 5], "naive_bayes"), ([], "tfidf")
 
 
-def linear_of(plan: Plan) -> tuple[list[int] | None, str | None]:
+def linear_of(plan: RunPlan) -> tuple[list[int] | None, str | None]:
     model = plan.systems["tfidf_svm"].get("model", {})
     return model.get("characters"), model.get("weighting")
 
@@ -504,7 +504,7 @@ class Failing(Machine):
         return Failed(EpigramError("loss is NaN")) if fails else found
 
 
-def rate_of(plan: Plan) -> float | None:
+def rate_of(plan: RunPlan) -> float | None:
     rate: float | None = plan.systems.get("fine_tuned", {}).get("train", {}).get("learning_rate")
     return rate
 

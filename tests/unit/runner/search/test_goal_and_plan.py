@@ -10,9 +10,9 @@ import pytest
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.search.goal import Goal, parse_goal
-from epigram.runner.workspace.plan import Plan, read_plan, write_plan
+from epigram.runner.workspace.plan import RunPlan, read_plan, write_plan
 
-PLAN = Plan(
+PLAN = RunPlan(
     dataset="评论",
     seeds=[0],
     views={"token": {"tokenizer": "token"}},

@@ -10,11 +10,11 @@ import pytest
 from epigram.runner.search.candidates import Facts
 from epigram.runner.search.goal import Goal
 from epigram.runner.search.kept_plan import FILE, keep, read_kept, search_key
-from epigram.runner.workspace.plan import Plan
+from epigram.runner.workspace.plan import RunPlan
 
 GOAL = Goal(seconds=600, quality="best")
 FACTS = Facts(language="en", train=500, dev=0, test=100, folds=5, checkpoint=None, tokens={128: 20.0})
-PLAN = Plan(
+PLAN = RunPlan(
     dataset="mr",
     seeds=[0],
     views={"token": {"tokenizer": "token"}},

