@@ -83,7 +83,6 @@ def prune(
     rate: float,
     seed: int,
     by_gradient: bool = True,
-    taught: bool = False,
     report: Report | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> PruningResult:
@@ -91,11 +90,10 @@ def prune(
 
     Otherwise the result holds the original model. The shallower model is fine-tuned for `settings.epochs` epochs at
     `rate`, the learning rate of the original training. `by_gradient`: the original was trained by gradient descent;
-    any other model is not pruned, because fine-tuning would change what it is. Neither is a model that a teacher
-    `taught`, and without `dev`, which folds of train replace, no model is.
+    any other model is not pruned, because fine-tuning would change what it is. Without `dev`, which folds of train
+    replace, no model is pruned.
     """
-    obstacle = settings.obstacle(model.depth, by_gradient, taught=taught) or _obstacle(model, train, config)
-    if obstacle is not None:
+    if (obstacle := _obstacle(model, train, settings, config, by_gradient)) is not None:
         return PruningResult(model=model, reason=obstacle)
     if dev is None:
         return PruningResult(model=model, reason="train has folds, so that no dev rows can judge a shallower model")
@@ -129,8 +127,12 @@ def prune(
     return PruningResult(model=smaller, reason=reason, accepted=True, **facts)
 
 
-def _obstacle(model: Any, train: TextBatches, config: TrainingConfig) -> str | None:
+def _obstacle(
+    model: Any, train: TextBatches, settings: PruneSettings, config: TrainingConfig, by_gradient: bool
+) -> str | None:
     """Return why the model is not pruned, if it is not; its layers are not scored then."""
+    if (obstacle := settings.obstacle(model.depth, by_gradient)) is not None:
+        return obstacle
     if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode == "control":
         return "depth is controlled during training"
     if config.stop_on in TOKEN_F1 and not len(labelled_texts(train, 1)):

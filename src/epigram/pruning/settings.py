@@ -28,15 +28,10 @@ class PruneSettings(Strict):
                 "set drop to last, or rule to equation"
             )
 
-    def obstacle(self, depth: int, by_gradient: bool, *, taught: bool = False) -> str | None:
-        """Return why a model of `depth` layers is not pruned, or None if only the model itself can tell.
-
-        `taught`: the model learned the probabilities of a teacher.
-        """
+    def obstacle(self, depth: int, by_gradient: bool) -> str | None:
+        """Return why a model of `depth` layers is not pruned, or None if only the model itself can tell."""
         if not self.enabled:
             return "pruning is off (prune.enabled)"
         if depth < 2:
             return "no layers to drop"
-        if taught:
-            return "the fine-tuning after dropping layers learns labels alone, not what the teacher taught"
         return None if by_gradient else "the head is fitted to the encoder as it is"

@@ -38,7 +38,7 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
     from epigram.inference.dataset_batches import batches_of, default_device
     from epigram.models.manifest import TrainingFacts
     from epigram.models.serialization import load
-    from epigram.pruning.depth import prune
+    from epigram.pruning.depth import PruningResult, prune
     from epigram.pruning.tradeoff import seed_record
     from epigram.training.checkpoint import Checkpoints, mark_finished
     from epigram.training.config import TrainingConfig
@@ -53,20 +53,23 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
     train = batches_of(view, "train", saved.frame, device, token_supervision=(config.token_supervision, facts.seed))
     dev = None if view.folds else batches_of(view, "dev", saved.frame, device)
     length = (dev or train).median_length
-    pruned = prune(
-        copy.deepcopy(saved.model).to(device),  # the loaded model stays on the CPU, for the FLOP counts
-        train,
-        dev,
-        classes=len(saved.labels),
-        settings=settings,
-        config=config,
-        rate=facts.rate,
-        seed=facts.seed,
-        by_gradient=facts.by_gradient,
-        taught=facts.taught,
-        report=printer,
-        checkpoints=checkpoints,
-    )
+    if facts.taught:
+        reason = "fine-tuning after dropping layers learns labels alone, not what the teacher taught"
+        pruned = PruningResult(model=saved.model, reason=reason)
+    else:
+        pruned = prune(
+            copy.deepcopy(saved.model).to(device),  # the loaded model stays on the CPU, for the FLOP counts
+            train,
+            dev,
+            classes=len(saved.labels),
+            settings=settings,
+            config=config,
+            rate=facts.rate,
+            seed=facts.seed,
+            by_gradient=facts.by_gradient,
+            report=printer,
+            checkpoints=checkpoints,
+        )
     _write(saved, pruned, view, config, settings, out)
     printer.close(f"{name} seed {facts.seed}: {pruned.reason}")
     mark_finished(out, checkpoints, asdict(seed_record(saved, pruned, facts, length)))
@@ -100,7 +103,7 @@ def unpruned_records(models: Path, seeds: list[int], settings: PruneSettings) ->
     records = []
     for seed in seeds:
         facts = TrainingFacts.read(models / f"seed-{seed}")
-        reason = settings.obstacle(facts.depth_full, facts.by_gradient, taught=facts.taught)
+        reason = settings.obstacle(facts.depth_full, facts.by_gradient)
         if reason is None or (facts.by_gradient and facts.depth_full > 1):  # training may have dropped layers
             return []
         depth = facts.depth_full or None
