@@ -72,10 +72,8 @@ class PipelineRun:
             for path in self.graph.other_outputs():
                 shutil.rmtree(path)
         params, up_to_date = workspace.path / "params.yaml", len(self.graph.current) == len(self.graph)
-        if not request.revision:
-            overrides.check_teachers(params)
-            if not up_to_date:
-                overrides.check_systems(params)
+        if not request.revision and not up_to_date:
+            overrides.check_systems(params)
         limited = [] if request.systems_until is None else request.plan["systems" if self._until is None else "views"]
         in_turn = list(limited) if self._until is None else []
         self._submitted = self.graph.in_turn(in_turn) if in_turn else self.graph

@@ -49,11 +49,12 @@ def workspace_folder(request: Request) -> Path:
 
 @contextmanager
 def open_workspace(request: Request) -> Iterator[Workspace]:
-    """Prepare and lock the tree of a run. Raises TryAgainError while another run works there."""
+    """Prepare and lock the tree of a run, and check the teachers. Raises TryAgainError while another run works there."""
     main, path = request.root, workspace_folder(request)
     if not request.isolated:
         with lock_tree(main):
             check_version(main)
+            overrides.check_teachers(main / "params.yaml")
             yield Workspace(main, main, git.revision(main))
         return
     with lock_folder(path.with_name(f"{path.name}.lock"), path):
@@ -61,6 +62,8 @@ def open_workspace(request: Request) -> Iterator[Workspace]:
         _check_out(main, path, commit)
         check_version(path)
         overrides.write(path / "params.yaml", request)
+        if not request.revision:  # its own code checks it
+            overrides.check_teachers(path / "params.yaml")
         yield Workspace(main, path, commit if request.revision else git.revision(main))
 
 
