@@ -49,7 +49,7 @@ def workspace_folder(request: Request) -> Path:
 
 @contextmanager
 def open_workspace(request: Request) -> Iterator[Workspace]:
-    """Prepare and lock the tree of a run, and check the teachers. Raises TryAgainError while another run works there."""
+    """Prepare and lock the tree of a run, and check its teachers. Raises TryAgainError while another run uses it."""
     main, path = request.root, workspace_folder(request)
     if not request.isolated:
         with lock_tree(main):
