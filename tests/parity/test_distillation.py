@@ -88,20 +88,17 @@ def test_a_model_with_a_summed_loss_learns_the_sum_over_the_texts() -> None:
     assert goal.loss(model, Batch(goal.train, order)).item() == pytest.approx(-(TARGETS * log_p).sum(), rel=1e-5)
 
 
-@pytest.mark.parametrize("name", ["bert_cnn", "exam", "leam", "cnle", "mlp", "dmsp", "mhal_sent", "textcnn"])
+@pytest.mark.parametrize("name", ["bert_cnn", "exam", "leam", "cnle", "dmsp"])
 def test_every_head_with_probabilities_learns_them(name: str) -> None:
-    """Its loss comes close to the entropy of the targets, the lowest cross-entropy that there is."""
-    model = model_of(name)
-    goal, order = objective(model), np.arange(4)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    for _ in range(150):
-        optimizer.zero_grad()
-        loss = goal.loss(model, Batch(goal.train, order))
-        loss.backward()
-        optimizer.step()
-    loss = goal.loss(model.eval(), Batch(goal.train, order))  # without the encoder's dropout
-    entropy = -np.sum(TARGETS * np.log(np.maximum(TARGETS, 1e-9))) / (1 if model.summed else 4)
-    assert loss.item() == pytest.approx(entropy, abs=0.05 * (4 if model.summed else 1))
+    model, order = model_of(name).eval(), np.arange(4)  # without dropout
+    goal = objective(model)
+    x = logits_of(model, goal.train, order)
+    log_p = x - np.log(np.exp(x).sum(1, keepdims=True))
+    loss = goal.loss(model, Batch(goal.train, order))
+    assert loss.item() == pytest.approx(-(TARGETS * log_p).sum(1).mean(), rel=1e-4)
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert any(each.grad is not None and each.grad.abs().sum() > 0 for each in model.head.parameters())
+    assert any(each.grad is not None and each.grad.abs().sum() > 0 for each in model.encoder.parameters())
 
 
 def test_labels_that_are_no_probabilities_are_learned_as_labels() -> None:
