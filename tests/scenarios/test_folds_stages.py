@@ -17,12 +17,16 @@ from epigram.evaluation.thresholds import tuned_thresholds
 from epigram.inference.predictor import Predictor
 from epigram.models.predict import Predicted
 from epigram.models.serialization import load
+from epigram.models.settings import System
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
+from epigram.training.cross_validation import cross_validate
 from epigram.training.fitters.linear_svm import fit_scale
+from epigram.training.setup import read_setup
 from tests.support.bad_input import Workshop
 from tests.support.certain import (
     LABELS,
+    SYSTEMS,
     WORD,
     compare,
     evaluate,
@@ -74,6 +78,12 @@ def view_of(shop: Workshop) -> View:
 
 def logits_of(shop: Workshop, name: str) -> Any:
     return load_file(shop.root / f"data/pruned/{name}/seed-0/out_of_fold.safetensors")["logits"]
+
+
+def judged(shop: Workshop, name: str) -> Predicted:
+    """Return the predictions for train, by the choice of all folds, that tune the final model."""
+    setup = read_setup(name, System(**SYSTEMS[name]), {}, shop.root / ENCODED, shop.root / "data/pretrained/token")
+    return cross_validate(setup.recipe, setup.config, setup.view, seed=0, path=f"systems.{name}").judged
 
 
 def test_each_fold_has_its_own_vocabulary(single: Workshop) -> None:
@@ -157,18 +167,22 @@ def test_the_final_model_knows_all_of_train(single: Workshop) -> None:
 
 
 def test_the_temperature_fits_all_folds_together(single: Workshop) -> None:
-    """The saved predictions have the model's temperature; undone, they give it back."""
-    labels = np.asarray(view_of(single).split("train").labels)
-    model = load(single.root / f"data/pruned/{GRADIENT}/seed-0").model
-    temperature = float(model.temperature)
-    raw = logits_of(single, GRADIENT) * np.float32(temperature)
+    """The saved predictions have the temperatures of the folds, each by the labels of the other folds."""
+    view, raw = view_of(single), judged(single, GRADIENT).logits
+    gold, fold = view.split("train").labels[:, None] == np.arange(3), view.fold_numbers()
+    temperature = float(load(single.root / f"data/pruned/{GRADIENT}/seed-0").model.temperature)
     assert temperature != 1.0
-    assert fit_temperature(raw, labels[:, None] == np.arange(3), multi=False) == pytest.approx(temperature, rel=1e-3)
+    assert fit_temperature(raw, gold, multi=False) == pytest.approx(temperature, rel=1e-3)
+    saved = logits_of(single, GRADIENT)
+    for number in range(FOLDS):
+        own = fold == number
+        wanted = raw[own] / fit_temperature(raw[~own], gold[~own], multi=False)
+        np.testing.assert_allclose(saved[own], wanted, rtol=1e-3)
 
 
 def test_the_scale_of_an_svm_fits_all_folds_together(single: Workshop) -> None:
     scale = float(load(single.root / f"data/pruned/{LINEAR}/seed-0").model.scale)
-    margins = Predicted(logits_of(single, LINEAR) / np.float32(scale), None)
+    margins = Predicted(judged(single, LINEAR).logits / np.float32(scale), None)
     assert scale != 1.0
     assert fit_scale(margins, np.asarray(view_of(single).split("train").labels)) == pytest.approx(scale)
 
@@ -203,8 +217,8 @@ def test_the_plan_of_a_training_is_in_its_history(single: Workshop) -> None:
 @pytest.mark.parametrize("name", [GRADIENT, LINEAR])
 def test_several_labels_have_the_thresholds_of_all_folds(several: Workshop, name: str) -> None:
     gold = np.asarray(view_of(several).split("train").labels) > 0
-    logits = logits_of(several, name)
     saved = load(several.root / f"data/pruned/{name}/seed-0")
+    logits = judged(several, name).logits / np.float32(saved.model.temperature if name == GRADIENT else 1.0)
     assert saved.thresholds == pytest.approx(tuned_thresholds(gold, 1 / (1 + np.exp(-logits))).tolist(), abs=1e-6)
     found = Predictor(saved.folder).predict([f"with {WORD['arts']} and {WORD['money']} today"])
     assert set(found[0].labels) == {"arts", "money"}
