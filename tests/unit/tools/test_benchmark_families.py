@@ -19,7 +19,7 @@ def tiny(*program: str) -> subprocess.CompletedProcess[str]:
     """Run a benchmark without the mirror of real data sets."""
     env = {name: value for name, value in os.environ.items() if name != "EPIGRAM_MIRROR"}
     command = [sys.executable, "-m", *program, "--tiny"]
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=900)
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=1800)
 
 
 @pytest.mark.extended
