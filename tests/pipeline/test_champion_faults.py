@@ -32,7 +32,8 @@ def whole(toy: Toy) -> int:
     """Check the digests of the model in use and return its number."""
     model = toy.root / "runs" / "champion" / "model"
     digests = json.loads((model / "manifest.json").read_text())["sha256"]
-    assert digests == {"model.safetensors": sha256((model / "model.safetensors").read_bytes()).hexdigest()}
+    files = ("model.safetensors", "config.json")
+    assert digests == {name: sha256((model / name).read_bytes()).hexdigest() for name in files}
     return int(weights(toy).removeprefix("weights "))
 
 

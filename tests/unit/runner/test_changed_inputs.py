@@ -88,11 +88,3 @@ def test_only_the_output_of_the_same_inputs_is_restored(root: Path) -> None:
     for text, state in (("3\n", "Completed"), ("1\n", "Restored"), ("3\n", "Restored")):
         (root / "given").write_text(text)
         assert (run(), (root / "out").read_text()) == (state, text)
-
-
-def test_a_version_of_dvc_without_a_part_records_as_before(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_stage = Stage._run_stage
-    with monkeypatch.context() as patch:
-        patch.delattr(Stage, "save_deps")
-        changed_inputs.install()
-        assert Stage._run_stage is run_stage
