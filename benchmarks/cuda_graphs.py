@@ -20,7 +20,7 @@ from epigram.models.batches import Rows, TextBatches
 from epigram.models.precision import matmul_precision
 from epigram.nn.layers.types import Tokens
 from epigram.training.config import TrainingConfig
-from epigram.training.step import optimizer_step
+from epigram.training.loop.step import optimizer_step
 
 LENGTH_MULTIPLE = 8
 WARMUP_STEPS = 3  # steps of a shape before its capture: they select kernels and create the optimizer's state

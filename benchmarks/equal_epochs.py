@@ -27,8 +27,8 @@ from epigram.models.precision import has_fast_bf16
 from epigram.models.predict import predict
 from epigram.text.dataset.encoded_dataset import Split, View
 from epigram.training.config import TrainingConfig
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.classification import Classification
-from epigram.training.trainer import Trainer
 
 SEEDS = 3
 TITLES, EPOCHS, REVIEWS = 5_000, 2, 4_000

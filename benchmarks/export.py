@@ -28,8 +28,8 @@ from epigram.models.predict import Predicted, predict
 from epigram.models.serialization import load, save
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
-from epigram.training.trainer import Trainer
 
 TEXTS, STEP = 1_500, 16  # of training: total, and per step
 BATCH = 32  # texts of a prediction

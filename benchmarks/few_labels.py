@@ -29,7 +29,7 @@ from epigram.models.predict import predict
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import Split, View
 from epigram.training.cross_validation import cross_validate
-from epigram.training.train_system import train_system
+from epigram.training.fit_system import fit_system
 
 SOURCES, TEST = "agnews_43k,dbpedia_small,sst5", 1_000
 MIN_STEPS = 200
@@ -99,7 +99,7 @@ def measured(few: Sample, system: str, settings: dict[str, Any]) -> dict[str, fl
     path, choice = f"systems.{system}", None
     if few.folds:
         choice = cross_validate(recipe, config, few, seed=0, path=path).choice
-    model = train_system(recipe, config, few, seed=0, path=path, choice=choice).model
+    model = fit_system(recipe, config, few, seed=0, path=path, choice=choice).model
     seconds = time.perf_counter() - began
     texts = batches_of(few, "test", template_of(few, config.max_length, model), next(model.parameters()).device)
     right = predict(model, texts).logits.argmax(1) == few.split("test").labels

@@ -43,7 +43,7 @@ from epigram.nn.layers.types import DataSpec
 from epigram.recipes.registry import RECIPES
 from epigram.training import fitters
 from epigram.training.config import TrainingConfig
-from epigram.training.trained import FitOptions, Fold, pool
+from epigram.training.fitters import FitOptions, Fold, pool
 from epigram.training.tuning import cross_calibrated, tune_by
 
 VOCABULARY, LENGTH, FIRST = 300, 12, 5  # token ids below FIRST are special

@@ -24,8 +24,8 @@ from epigram.models.precision import has_fast_bf16
 from epigram.nn.layers.types import Tokens
 from epigram.text.dataset.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
-from epigram.training.trainer import Trainer
 
 LENGTHS = (32, 64, 128)
 TOKENS = 16_384  # per batch, ours

@@ -58,7 +58,7 @@ def rows(plan: Plan) -> list[Row]:
 
 def main() -> None:
     """Run in the launcher's process group; the first process prints."""
-    from epigram.training import parallel
+    from epigram.training.distributed import parallel
 
     with parallel.process_group():
         told = measure(tiny="--tiny" in sys.argv)

@@ -23,9 +23,9 @@ from epigram.models.predict import predict
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
+from epigram.training.loop.optimization import build_optimizer, build_schedule
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
-from epigram.training.optimization import build_optimizer, build_schedule
-from epigram.training.trainer import Trainer
 
 SYSTEMS = ("textcnn", "dmsp", "transformer")
 LENGTH, BATCH, STEPS = 32, 64, 1_000

@@ -16,8 +16,8 @@ from benchmarks.timing import Plan
 from epigram.models.batches import TextBatches
 from epigram.text.dataset.encoded_dataset import Split, View
 from epigram.training.config import TrainingConfig
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
-from epigram.training.trainer import Trainer
 
 STEPS, WARM_UP = 50, 5
 

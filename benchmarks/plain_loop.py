@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader
 from epigram.nn.layers.types import Tokens
 from epigram.text.dataset.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
-from epigram.training.optimization import build_schedule
+from epigram.training.loop.optimization import build_schedule
 
 Example = tuple[Tensor, Tensor]
 Batch = tuple[Tokens, Tensor]

@@ -28,8 +28,8 @@ from epigram.pruning.settings import PruneSettings
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
-from epigram.training.trainer import Trainer
 
 SYSTEM, EPOCHS, SEEDS = "transformer", 3, 3
 TRAIN, OTHERS = 5_000, 2_000  # maximum number of texts of train, and of each of dev and test

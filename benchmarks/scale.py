@@ -29,8 +29,8 @@ from epigram.nn.layers.types import DataSpec
 from epigram.recipes.registry import RECIPES
 from epigram.training.config import TrainingConfig
 from epigram.training.fitters import linear_svm
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
-from epigram.training.trainer import Trainer
 
 SYSTEMS = ("textcnn", "transformer", "dmsp", "tfidf_svm")
 SETTINGS = {"tfidf_svm": vars(LinearSvmConfig())}  # none is chosen

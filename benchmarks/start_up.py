@@ -21,7 +21,7 @@ SETTINGS = {"titles": TITLES}
 # Ends the process at the point where the first step begins.
 UNTIL_FIRST_STEP = """
 import os, runpy, sys
-from epigram.training.trainer import Trainer
+from epigram.training.loop.trainer import Trainer
 Trainer._step = lambda *_: os._exit(0)
 runpy.run_module(sys.argv.pop(1), run_name="__main__")
 sys.exit("the stage ended without a step")

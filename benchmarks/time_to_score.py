@@ -35,10 +35,10 @@ from epigram.inference.dataset_batches import batches_of, data_spec_of, template
 from epigram.models.predict import predict
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
-from epigram.training.fitted_head import fit_head
+from epigram.training.frozen.fitted_head import fit_head
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.base import Evaluation
 from epigram.training.objectives.classification import Classification
-from epigram.training.trainer import Trainer
 
 BATCH, EPOCHS, EVALUATIONS, LESS = 32, 3, 6, 0.003
 RATES = (5e-5, 1e-4, 2e-4)

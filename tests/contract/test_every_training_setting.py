@@ -18,8 +18,8 @@ from epigram.text.settings import PosTableSettings
 from epigram.training import optimizers
 from epigram.training.check_system import unused_settings
 from epigram.training.config import TrainingConfig, configure
-from epigram.training.threads import resolve_threads
-from epigram.training.train_system import train_system
+from epigram.training.distributed.threads import resolve_threads
+from epigram.training.fit_system import fit_system
 from tests.support.other_values import other_values
 from tests.support.text_samples import encoded_in
 
@@ -87,7 +87,7 @@ def outcome(view: View) -> Callable[..., Any]:
     def run(recipe: Recipe, **settings: Any) -> Any:
         recipe = recipe.changed(train={**USUAL, **settings})
         try:
-            trained = train_system(recipe, configure("x", recipe), view, seed=0, path="systems.x")
+            trained = fit_system(recipe, configure("x", recipe), view, seed=0, path="systems.x")
         except ParameterError as error:
             return str(error)
         weights = {name: value.tolist() for name, value in trained.model.state_dict().items()}

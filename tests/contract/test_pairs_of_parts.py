@@ -15,9 +15,9 @@ from epigram.models.serialization import load, save
 from epigram.nn import encoders, heads
 from epigram.pruning.depth import prune
 from epigram.training.config import TrainingConfig
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
 from epigram.training.preflight import check_systems
-from epigram.training.trainer import Trainer
 from tests.support.combinations import (
     ENCODERS,
     FACTORS,

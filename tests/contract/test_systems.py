@@ -22,9 +22,9 @@ from epigram.nn.layers.types import DataSpec
 from epigram.recipes.registry import RECIPES
 from epigram.training.config import TrainingConfig
 from epigram.training.fitters import KINDS as FITTERS
+from epigram.training.fitters import FitOptions
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
-from epigram.training.trained import FitOptions
-from epigram.training.trainer import Trainer
 from tests.support.outputs import logits, padded
 from tests.support.small_systems import (
     CLASSES,

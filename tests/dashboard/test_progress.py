@@ -7,8 +7,7 @@ import warnings
 import pytest
 
 from epigram.runner.prefect.progress_artifact import ProgressArtifact, percent
-from epigram.training.history import Progress
-from epigram.training.progress import progress_line
+from epigram.training.loop.progress import Progress, progress_line
 
 
 def test_a_training_s_own_line_has_its_percentage() -> None:

@@ -31,9 +31,9 @@ from epigram.report import columns
 from epigram.runner.workspace.settings import Settings
 from epigram.text.prompts.prompts import mask_counts
 from epigram.training.config import configure
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
 from epigram.training.preflight import check_systems
-from epigram.training.trainer import Trainer
 from tests.support.evaluation_samples import cost, system
 from tests.support.saved_systems import saved
 

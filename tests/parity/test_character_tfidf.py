@@ -16,7 +16,7 @@ from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.nn.layers.ngrams import SPELLED, character_keys
 from epigram.nn.layers.types import DataSpec, Tokens
-from epigram.training.tfidf import feature_matrix, fit_features
+from epigram.training.linear.tfidf import feature_matrix, fit_features
 
 ALPHABET, VOCABULARY, PREFIX = 6, 12, [9, 10]  # character ids 1 to 5, and the mark 6
 GENERATOR = np.random.default_rng(4)

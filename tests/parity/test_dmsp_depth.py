@@ -19,7 +19,7 @@ from epigram.nn.layers.depth_control import DepthControl
 from epigram.nn.layers.types import DataSpec, Encoded
 from epigram.pruning.depth import drop_layers
 from epigram.recipes.registry import RECIPES
-from epigram.training.trainer import Trainer
+from epigram.training.loop.trainer import Trainer
 from tests.parity.reference import dmsp as paper
 from tests.parity.reference.batches import padded, padded_ids, pair, scattered, texts
 from tests.parity.reference.common import Array, softmax

@@ -13,8 +13,8 @@ from epigram.nn.layers.types import DataSpec
 from epigram.recipes.registry import RECIPES
 from epigram.training.config import TrainingConfig
 from epigram.training.linear.bags import as_bags
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.classification import Classification
-from epigram.training.trainer import Trainer
 from tests.parity.reference import row_adagrad as reference
 
 VOCABULARY, BUCKETS, EPOCHS, BATCH, RATE = 12, 9, 4, 4, 0.1

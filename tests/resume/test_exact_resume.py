@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from epigram.training.checkpoint import Checkpoints
+from epigram.training.loop.checkpoints import Checkpoints
 from tests.support.runs import BATCHES, GRADIENT, KilledError, ended, trainer
 from tests.support.small_systems import each_of
 
@@ -89,7 +89,7 @@ def test_a_flipped_bit_sends_back_to_the_checkpoint_before(tmp_path: Path, file:
     (newest / file).write_bytes(data)
     state = Checkpoints(tmp_path).latest()
     assert state is not None
-    assert state.facts["place"]["step"] == int(before.name.removeprefix("step-"))
+    assert state.facts["position"]["step"] == int(before.name.removeprefix("step-"))
     assert not newest.exists()
 
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from epigram.core.errors import ParameterError, TryAgainError
-from epigram.training.checkpoint import mark_finished, read_finished, resume_folder
-from epigram.training.history import Progress
-from epigram.training.trainer import Trainer
+from epigram.training.loop.progress import Progress
+from epigram.training.loop.trainer import Trainer
+from epigram.training.resume import mark_finished, read_finished, resume_folder
 from tests.support.runs import BATCHES, KilledError, ended, trainer
 
 BAD = 5  # the step, counted from 1, with a NaN loss
@@ -53,7 +53,7 @@ def test_the_last_good_state_stays(tmp_path: Any) -> None:
         made.run()
     state = made.checkpoints.latest()  # type: ignore[union-attr]
     assert state is not None
-    assert state.facts["place"]["step"] == BAD - 1
+    assert state.facts["position"]["step"] == BAD - 1
     assert all(value.isfinite().all() for value in state.part("model").values() if value.is_floating_point())
 
 
@@ -106,15 +106,16 @@ def test_a_training_that_went_back_goes_on_to_the_same_bits(tmp_path: Path) -> N
 
 
 @pytest.mark.filterwarnings("ignore:.*no-op:UserWarning")
-def test_the_losses_are_followed_on_the_device_of_the_texts(tmp_path: Path) -> None:
+def test_a_training_resumes_on_another_device(tmp_path: Path) -> None:
     with pytest.raises(KilledError):
         trainer("textcnn", tmp_path, train=2).run()
     made = trainer("textcnn", tmp_path, device="meta")  # replaces a GPU: a device of its own, without values
-    made._resume()
+    for callback in made.callbacks:
+        callback.start(made)
     assert made.first_step == 2
-    assert {made.running.device.type, made.diverged.device.type} == {"meta"}
-    made._roll_back("")
-    assert {made.running.device.type, made.diverged.device.type} == {"meta"}
+    assert {weight.device.type for weight in made.model.parameters()} == {"meta"}
+    made.rollback.roll_back(made)
+    assert {weight.device.type for weight in made.model.parameters()} == {"meta"}
 
 
 def test_it_goes_back_no_more_often_than_allowed() -> None:
@@ -239,7 +240,7 @@ def test_after_a_kill_batches_are_still_halved(tmp_path: Path) -> None:
 
 
 def test_progress_shows_a_note_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    from epigram.training.progress import Printer
+    from epigram.training.loop.progress import Printer
 
     Printer("dmsp seed 0")(Progress(1, 2, 3, 4, 0.5, 0.5, 10.0, 1.0, note="resuming from step 3 of 4"))
     assert capsys.readouterr().out == "dmsp seed 0: resuming from step 3 of 4\n"

@@ -11,8 +11,8 @@ import pytest
 
 from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
-from epigram.training.trainer import Trainer
 from tests.support.scripted import Dev, prepared, texts
 
 

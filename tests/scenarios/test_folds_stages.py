@@ -22,7 +22,7 @@ from epigram.text.dataset.encoded_dataset import View
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from epigram.training.cross_validation import cross_validate
 from epigram.training.fitters.linear_svm import fit_scale
-from epigram.training.setup import read_setup
+from epigram.training.system_setup import read_setup
 from tests.support.bad_input import Workshop
 from tests.support.certain import (
     LABELS,

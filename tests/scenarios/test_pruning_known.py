@@ -21,7 +21,7 @@ from epigram.pruning.probe import probe
 from epigram.pruning.settings import PruneSettings
 from epigram.pruning.tradeoff import seed_record
 from epigram.training.config import TrainingConfig
-from epigram.training.trainer import Trainer
+from epigram.training.loop.trainer import Trainer
 from tests.support.layered import (
     CONTEXT,
     ONE_WRONG,

@@ -11,27 +11,29 @@ import pytest
 import torch
 
 from epigram.core.errors import ParameterError
-from epigram.training import checkpoint, parallel
-from epigram.training.checkpoint import Checkpoints, checkpoint_or_stop
-from epigram.training.state import State
+from epigram.training import resume
+from epigram.training.distributed import parallel
+from epigram.training.loop import checkpoints
+from epigram.training.loop.checkpoints import Checkpoints, checkpoint_or_stop
+from epigram.training.loop.snapshot import Snapshot
 
 
 class Clock:
     """Clock set by the test; every write takes `cost` seconds."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cost: float = 0.0) -> None:
-        self.now, write = 1000.0, checkpoint.write_tensors
+        self.now, write = 1000.0, checkpoints.write_tensors
 
         def slow(*given: object) -> None:
             self.now += cost
             write(*given)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(checkpoint.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(checkpoint, "write_tensors", slow)
+        monkeypatch.setattr(checkpoints.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(checkpoints, "write_tensors", slow)
 
 
-def state(number: int) -> State:
-    return State({"weight": torch.tensor([float(number)])}, {"number": number})
+def state(number: int) -> Snapshot:
+    return Snapshot({"weight": torch.tensor([float(number)])}, {"number": number})
 
 
 def due_after(clock: Clock, made: Checkpoints) -> float:
@@ -48,7 +50,7 @@ def due_after(clock: Clock, made: Checkpoints) -> float:
 def test_checkpoints_are_20_seconds_apart_or_50_times_their_cost(
     cost: float, wanted: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(checkpoint.INTERVAL_VARIABLE, raising=False)
+    monkeypatch.delenv(checkpoints.INTERVAL_VARIABLE, raising=False)
     clock = Clock(monkeypatch, cost)
     made = Checkpoints(tmp_path)
     assert due_after(clock, made) == 20.0
@@ -60,12 +62,12 @@ def test_checkpoints_are_20_seconds_apart_or_50_times_their_cost(
 def test_the_distance_may_be_set_and_zero_is_every_step(
     text: str, wanted: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(checkpoint.INTERVAL_VARIABLE, text)
+    monkeypatch.setenv(checkpoints.INTERVAL_VARIABLE, text)
     clock = Clock(monkeypatch, 1.0)
     made = Checkpoints(tmp_path)
     made.save(1, state(1))
     assert due_after(clock, made) == pytest.approx(wanted, abs=0.11)
-    monkeypatch.setenv(checkpoint.INTERVAL_VARIABLE, "often")
+    monkeypatch.setenv(checkpoints.INTERVAL_VARIABLE, "often")
     with pytest.raises(ParameterError, match="often"):
         Checkpoints(tmp_path)
 
@@ -107,7 +109,7 @@ def test_a_pause_saves_where_it_is_time_or_the_end_is_asked_for(
     made = Checkpoints(tmp_path)
     made.every = 0.0 if due else 1e9
     asked: list[int] = []
-    monkeypatch.setattr(checkpoint, "raise_interrupt", asked.append)
+    monkeypatch.setattr(checkpoints, "raise_interrupt", asked.append)
     checkpoint_or_stop(made, signal, 3, lambda: state(3) if fit else None)
     assert (taken_up(tmp_path) == 3) is saved
     assert asked == ([signal] if signal else [])
@@ -151,11 +153,11 @@ def test_a_finished_part_counts_only_as_long_as_its_files_are_as_they_were(tmp_p
     folder = tmp_path / "seed-0"
     folder.mkdir()
     (folder / "model").write_bytes(b"weights")
-    checkpoint.mark_finished(folder, Checkpoints(tmp_path / "steps"), about={"score": 0.5})
-    note = checkpoint.read_finished(folder)
+    resume.mark_finished(folder, Checkpoints(tmp_path / "steps"), about={"score": 0.5})
+    note = resume.read_finished(folder)
     assert note["about"] == {"score": 0.5}
     (folder / "model").write_bytes(b"Weights")  # same name and size, one letter changed
-    assert checkpoint.read_finished(folder) is None
+    assert resume.read_finished(folder) is None
     assert not folder.exists()
 
 
@@ -177,7 +179,7 @@ def test_a_change_of_any_loaded_module_of_ours_gives_another_fingerprint(
     found = []
     for code in ("x = 1\n", "x = 2\n"):
         (tmp_path / "own.py").write_text(code)
-        found.append(checkpoint.fingerprint("facts"))
+        found.append(resume.fingerprint("facts"))
     assert (found[0] != found[1]) is counts
 
 
@@ -186,9 +188,9 @@ def test_a_change_of_a_part_that_is_imported_by_name_later_gives_another_fingerp
     folder: str, counts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / folder).mkdir(parents=True)
-    monkeypatch.setattr(checkpoint, "PACKAGE", tmp_path)
+    monkeypatch.setattr(resume, "PACKAGE", tmp_path)
     found = []
     for code in ("x = 1\n", "x = 2\n"):
         (tmp_path / folder / "own.py").write_text(code)
-        found.append(checkpoint.fingerprint("facts"))
+        found.append(resume.fingerprint("facts"))
     assert (found[0] != found[1]) is counts

@@ -12,8 +12,8 @@ from torch import Tensor
 from epigram.models.predict import Predicted
 from epigram.nn.layers.types import Prediction, Tokens
 from epigram.training.config import TrainingConfig
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
-from epigram.training.trainer import Trainer
 from tests.support.scripted import CONFIG, DEV, FIRST, Dev, Scripted, texts
 
 # Right texts and right tokens, of ten each. The token score of k right tokens is 2k / (k + 10).

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from epigram.training.config import TrainingConfig
-from epigram.training.history import estimate_pace
-from epigram.training.trainer import DivergedError
+from epigram.training.loop.progress import estimate_pace
+from epigram.training.loop.rollback import DivergedError
 from tests.support.runs import Always, KilledError
 from tests.support.scripted import Dev, Run, prepared, trained
 

@@ -13,8 +13,8 @@ from torch import nn
 from epigram.nn.layers.types import DataSpec
 from epigram.recipes.registry import RECIPES
 from epigram.training.config import TrainingConfig
-from epigram.training.optimization import build_optimizer
-from epigram.training.step import optimizer_step
+from epigram.training.loop.optimization import build_optimizer
+from epigram.training.loop.step import optimizer_step
 from tests.support.scripted import Dev, prepared
 
 GRADIENTS = [1.0, -0.5, 2.0, 0.25]

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from epigram.training.config import TrainingConfig
+from epigram.training.loop.plan import Event, Plan
+from epigram.training.loop.rollback import DivergedError
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
-from epigram.training.plan import Event, Plan
-from epigram.training.trainer import DivergedError, Trainer
 from tests.support.layered import RIGHT, SILENT, model_of, texts_of
 from tests.support.runs import Always, KilledError
 from tests.support.scripted import Dev, Run, prepared, trained

@@ -15,11 +15,12 @@ from epigram.core.ragged import Ragged
 from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import Tokens
 from epigram.text.settings import PretrainSettings
-from epigram.training.objectives.masked_language import MaskedLanguage, Quality
-from epigram.training.pretrain_encoder import training_config
-from epigram.training.shards import Shards, Texts
-from epigram.training.trainer import DivergedError, Trainer
-from epigram.training.word_masking import Masking
+from epigram.training.loop.rollback import DivergedError
+from epigram.training.loop.trainer import Trainer
+from epigram.training.pretraining.masked_language import MaskedLanguage, Quality
+from epigram.training.pretraining.pretrain_encoder import training_config
+from epigram.training.pretraining.shards import Shards, Texts
+from epigram.training.pretraining.word_masking import Masking
 
 VOCABULARY, MASK = 12, 4
 CPU = torch.device("cpu")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from epigram.runner.doctor.check import CheckResult
-from epigram.training import hardware
+from epigram.training.distributed import hardware
 
 Checks = Callable[[], Iterator[CheckResult]]
 

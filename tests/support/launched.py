@@ -21,7 +21,7 @@ from epigram.process.stage_process import run_stage
 @handle_errors
 def main() -> None:
     """Join the others, and do what the case says."""
-    from epigram.training import parallel
+    from epigram.training.distributed import parallel
 
     folder, case = sys.argv[1:]
     with parallel.process_group():

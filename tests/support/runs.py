@@ -19,10 +19,10 @@ from epigram.models.batches import Rows, TextBatches
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training import cross_validation
-from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
+from epigram.training.loop.checkpoints import Checkpoints
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
-from epigram.training.trainer import Trainer
 from tests.support.small_systems import build, recipe_of, texts_of
 
 GRADIENT = sorted(name for name, recipe in RECIPES.items() if recipe.kind == "classifier")

@@ -20,9 +20,9 @@ from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.nn.layers.types import Prediction, Tokens
 from epigram.training.config import TrainingConfig
-from epigram.training.history import Record
+from epigram.training.loop.record import Record
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
-from epigram.training.trainer import Trainer
 
 DEV, FIRST = 10, 2  # number of dev texts; token id of the first one, followed by those of the others
 CONFIG: dict[str, Any] = {

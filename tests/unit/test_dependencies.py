@@ -140,6 +140,6 @@ program()
 def test_stages_need_only_the_core_dependencies(tmp_path: Path) -> None:
     names = sorted(path.stem for path in (ROOT / "src/epigram/stages").glob("[!_]*.py"))
     code = f"import importlib\nfor name in {names!r}: importlib.import_module(f'epigram.stages.{{name}}')\n"
-    code += "import epigram.hf, epigram.training.trainer, epigram.recipes.registry, epigram.report.page\n"
+    code += "import epigram.hf, epigram.training.loop.trainer, epigram.recipes.registry, epigram.report.page\n"
     done = run_with_core_only(code, tmp_path)
     assert done.returncode == 0, done.stderr

@@ -17,11 +17,11 @@ from epigram.nn.layers.depth_control import DepthControl
 from epigram.pruning.probe import probe
 from epigram.pruning.settings import PruneSettings
 from epigram.pruning.token_probe import labelled_texts, probe_tokens
-from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
-from epigram.training.history import Report
+from epigram.training.loop.checkpoints import Checkpoints
+from epigram.training.loop.progress import Report
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
-from epigram.training.trainer import Trainer
 
 
 @dataclass(frozen=True, kw_only=True)

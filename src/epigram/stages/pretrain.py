@@ -20,7 +20,7 @@ from epigram.text.settings import PretrainSettings, read_view
 
 if TYPE_CHECKING:
     from epigram.text.dataset.encoded_dataset import View
-    from epigram.training.checkpoint import Checkpoints
+    from epigram.training.loop.checkpoints import Checkpoints
 
 PARAMS = ("views.{key}",)
 
@@ -32,9 +32,9 @@ def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None
     from epigram.inference.dataset_batches import default_device
     from epigram.text.dataset.encoded_dataset import View, fold_folder
     from epigram.text.local_files import local_file
-    from epigram.training.checkpoint import mark_finished, read_finished, resume_folder
-    from epigram.training.hardware import hardware
-    from epigram.training.pretrain_encoder import training_config
+    from epigram.training.distributed.hardware import hardware
+    from epigram.training.pretraining.pretrain_encoder import training_config
+    from epigram.training.resume import mark_finished, read_finished, resume_folder
 
     view, setting = View.load(encoded), f"views.{name}.pretrain.texts"
     further = None if settings.texts is None else local_file(settings.texts, setting)
@@ -57,10 +57,10 @@ def _pretrain(
     """Write the encoder that is pretrained on the training texts of `view` to `folder`; checkpoints are in `state`."""
     from epigram.nn.pretrained import warm_start
     from epigram.text.unlabelled import write_texts
-    from epigram.training.checkpoint import Checkpoints
-    from epigram.training.pretrain_encoder import pretrain_encoder
-    from epigram.training.progress import Printer
-    from epigram.training.shards import Texts
+    from epigram.training.loop.checkpoints import Checkpoints
+    from epigram.training.loop.progress import Printer
+    from epigram.training.pretraining.pretrain_encoder import pretrain_encoder
+    from epigram.training.pretraining.shards import Texts
 
     printer, checkpoints = Printer(label), Checkpoints(state)
     scratch = folder / "texts"

@@ -40,9 +40,10 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
     from epigram.models.serialization import load
     from epigram.pruning.depth import PruningResult, prune
     from epigram.pruning.tradeoff import seed_record
-    from epigram.training.checkpoint import Checkpoints, mark_finished
     from epigram.training.config import TrainingConfig
-    from epigram.training.progress import Printer
+    from epigram.training.loop.checkpoints import Checkpoints
+    from epigram.training.loop.progress import Printer
+    from epigram.training.resume import mark_finished
 
     saved, facts = load(folder), TrainingFacts.read(folder)
     config = TrainingConfig(**facts.training)
@@ -129,8 +130,8 @@ def prune_seeds(name: str, encoded: Path, models: Path, settings: PruneSettings,
     from epigram.evaluation.pruning_record import SeedPruning
     from epigram.inference.dataset_batches import default_device
     from epigram.text.dataset.encoded_dataset import View
-    from epigram.training.checkpoint import read_finished, resume_folder
-    from epigram.training.hardware import hardware
+    from epigram.training.distributed.hardware import hardware
+    from epigram.training.resume import read_finished, resume_folder
 
     view = View.load(encoded)
     manifests = [read_json(models / f"seed-{seed}" / "manifest.json") for seed in seeds]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from epigram.models.recipe import Recipe
     from epigram.text.dataset.encoded_dataset import View
     from epigram.training.config import TrainingConfig
-    from epigram.training.setup import Setup
+    from epigram.training.system_setup import Setup
     from epigram.training.teacher import Teacher
 
 PARAMS = ("seeds", "train", "systems.{key}")
@@ -48,11 +48,11 @@ def train_seed(
 
     A student learns the `targets` of its teacher.
     """
-    from epigram.training.save_trained import Origin
-    from epigram.training.train_and_save import train_and_save
+    from epigram.training.train_model import train_model
+    from epigram.training.write_model import Origin
 
     origin = Origin(recipe=recipe, config=config, view=view, pretrained=pretrained, seed=seed, teacher=teacher)
-    train_and_save(name, origin, out, targets)
+    train_model(name, origin, out, targets)
 
 
 @handle_errors
@@ -61,10 +61,10 @@ def main() -> None:
     with no_collection():
         from epigram.training.check_student import check_student
         from epigram.training.check_system import check_system
-        from epigram.training.launch import launch
-        from epigram.training.parallel import process_group
-        from epigram.training.processes import launched_processes
-        from epigram.training.setup import read_setup
+        from epigram.training.distributed.launch import launch
+        from epigram.training.distributed.parallel import process_group
+        from epigram.training.distributed.processes import launched_processes
+        from epigram.training.system_setup import read_setup
 
     name, encoded, pretrained, out = arguments("SYSTEM", "ENCODED", "PRETRAINED", "OUT")
     params = Params.read(PARAMS, key=name)
@@ -83,8 +83,8 @@ def main() -> None:
 
 def train_seeds(name: str, setup: Setup, system: System, seeds: list[int], warnings: list[str], out: Path) -> None:
     """Train every seed that an interrupted run has not finished, together with the processes of the group."""
-    from epigram.training import parallel
-    from epigram.training.checkpoint import read_finished, resume_folder
+    from epigram.training.distributed import parallel
+    from epigram.training.resume import read_finished, resume_folder
     from epigram.training.teacher import Teacher
 
     teacher = None if system.teacher is None else Teacher.load(name, system, setup.view)
@@ -106,7 +106,7 @@ def train_seeds(name: str, setup: Setup, system: System, seeds: list[int], warni
 
 def _print_notes(name: str, setup: Setup, warnings: list[str]) -> None:
     from epigram.inference.dataset_batches import count_truncated, default_device, template_of
-    from epigram.training.hardware import hardware, has_unused_gpu
+    from epigram.training.distributed.hardware import hardware, has_unused_gpu
 
     if setup.recipe.by_gradient:
         on = hardware(setup.config.precision, default_device())

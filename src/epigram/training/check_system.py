@@ -17,7 +17,7 @@ from epigram.nn.layers.types import DataSpec
 from epigram.recipes.listing import labels_tokens
 from epigram.recipes.registry import recipe_of
 from epigram.training.config import TrainingConfig, configure
-from epigram.training.fitted_head import not_fitted
+from epigram.training.frozen.fitted_head import not_fitted
 
 VOCABULARY, LENGTH, WORD, MASK = 16, 16, 5, 4  # sizes and token ids of placeholders
 

@@ -15,11 +15,11 @@ from epigram.models.recipe import Recipe
 from epigram.nn.pretrained.warm_start import find_pretrained
 from epigram.text.dataset.encoded_dataset import View, fold_folder
 from epigram.training import fitters
-from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
-from epigram.training.history import Report
-from epigram.training.train_system import prepare
-from epigram.training.trained import FitOptions, Fold, pool
+from epigram.training.fit_system import prepare
+from epigram.training.fitters import FitOptions, Fold, pool
+from epigram.training.loop.checkpoints import Checkpoints
+from epigram.training.loop.progress import Report
 
 
 @dataclass(frozen=True)

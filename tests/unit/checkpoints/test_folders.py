@@ -25,7 +25,7 @@ from epigram.core.extras import MissingPackageError
 from epigram.recipes.registry import RECIPES
 from epigram.text.settings import ViewSettings
 from epigram.training.config import configure
-from epigram.training.train_system import train_system
+from epigram.training.fit_system import fit_system
 from tests.support.text_samples import EN
 from tests.support.tiny_bert import write_bert
 
@@ -116,7 +116,7 @@ def test_a_view_and_its_systems_read_the_package(site: Path, encoded: Any) -> No
     view = encoded(EN, "en", view=ViewSettings(checkpoint=CHECKPOINT))
     assert (view.checkpoint, view.vocabulary, view.tokenizer) == (CHECKPOINT, 5 + len(WORDS), "wordpiece")
     recipe = RECIPES["embedding_linear"]
-    trained = train_system(recipe, configure("x", recipe), view, seed=0, path="systems.x")
+    trained = fit_system(recipe, configure("x", recipe), view, seed=0, path="systems.x")
     assert (trained.model.encoder.width, trained.depth) == (8, 1)
     assert MODULE not in sys.modules
 

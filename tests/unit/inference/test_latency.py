@@ -15,7 +15,7 @@ from epigram.recipes.registry import RECIPES
 from epigram.stages.train import train_seed
 from epigram.text.tokens.encoding import TextEncoder
 from epigram.training.config import configure
-from epigram.training.threads import resolve_threads
+from epigram.training.distributed.threads import resolve_threads
 from tests.support.text_samples import EN
 
 WARM = 5  # texts that are predicted before the time is measured

@@ -21,7 +21,7 @@ from epigram.recipes.registry import RECIPES
 from epigram.stages.train import train_seed
 from epigram.text.settings import ViewSettings
 from epigram.training.config import configure
-from epigram.training.threads import resolve_threads
+from epigram.training.distributed.threads import resolve_threads
 from tests.support.text_samples import EN
 
 ENCODER = {"kind": "transformer", "width": 16, "heads": 2, "hidden": 16, "depth": 1}

@@ -13,7 +13,7 @@ from epigram.core.errors import ParameterError
 from epigram.models.recipe import Recipe
 from epigram.nn.layers.types import DataSpec, Tokens
 from epigram.recipes.registry import RECIPES
-from epigram.training import parallel
+from epigram.training.distributed import parallel
 
 CONTEXT = DataSpec(
     vocabulary=40,

@@ -28,9 +28,9 @@ from epigram.stages import prune as stage
 from epigram.stages.train import train_seed
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training import tuning
-from epigram.training.checkpoint import read_finished
 from epigram.training.config import configure
-from epigram.training.threads import resolve_threads
+from epigram.training.distributed.threads import resolve_threads
+from epigram.training.resume import read_finished
 from tests.support.precisions import discards
 from tests.support.text_samples import encoded_in
 

@@ -14,7 +14,8 @@ import yaml
 
 from epigram.stages import train
 from epigram.text.settings import ViewSettings
-from epigram.training import hardware, setup
+from epigram.training import system_setup as setup
+from epigram.training.distributed import hardware
 from tests.support.precisions import discards
 from tests.support.tiny_bert import write_bert
 

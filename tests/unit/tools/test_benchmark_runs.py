@@ -15,8 +15,8 @@ from epigram.core.ragged import Ragged
 from epigram.nn.layers.types import Prediction, Tokens
 from epigram.text.dataset.encoded_dataset import Split
 from epigram.training.config import TrainingConfig
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.classification import Classification
-from epigram.training.trainer import Trainer
 from tests.support.host_waits import Waits
 from tests.support.scripted import CONFIG, Dev, Scripted, texts
 

@@ -19,12 +19,12 @@ from epigram.nn.encoders.fast_text import FastTextConfig
 from epigram.nn.heads.linear import LinearConfig
 from epigram.nn.layers.ngrams import ngram_buckets
 from epigram.nn.layers.types import DataSpec, Tokens
-from epigram.training import parallel
 from epigram.training.config import TrainingConfig
+from epigram.training.distributed import parallel
 from epigram.training.linear.bags import BagTexts, as_bags, learns_from_bags
+from epigram.training.loop.plan import Plan
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
-from epigram.training.plan import Plan
-from epigram.training.trainer import Trainer
 from tests.support.runs import Always, KilledError
 
 VOCABULARY, BUCKETS, CLASSES, PAD, UNKNOWN = 30, 40, 3, 0, 1

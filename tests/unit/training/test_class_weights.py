@@ -25,8 +25,8 @@ from epigram.stages.prune import prune_seed
 from epigram.stages.train import train_seed
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.check_system import check_system
-from epigram.training.class_weights import balanced_weights
 from epigram.training.config import TrainingConfig
+from epigram.training.objectives.class_weights import balanced_weights
 from epigram.training.objectives.classification import Classification
 
 LOSS = {"class_weight": "balanced", "label_smoothing": 0.2, "focal_gamma": 1.0}

@@ -30,14 +30,14 @@ from epigram.stages.train import train_seed
 from epigram.text.settings import ViewSettings
 from epigram.training.check_student import check_student
 from epigram.training.check_system import check_system
-from epigram.training.checkpoint import Checkpoints, read_finished
 from epigram.training.config import TrainingConfig, configure
-from epigram.training.fitters import KINDS, ON_FOLDS
-from epigram.training.history import Progress
-from epigram.training.known_encodings import FILE
+from epigram.training.fit_system import fit_system
+from epigram.training.fitters import KINDS, ON_FOLDS, FitOptions, Fold, FoldResults, Trained
+from epigram.training.frozen.known_encodings import FILE
+from epigram.training.loop.checkpoints import Checkpoints
+from epigram.training.loop.progress import Progress
 from epigram.training.preflight import placeholder_spec
-from epigram.training.train_system import train_system
-from epigram.training.trained import FitOptions, Fold, FoldResults, Trained
+from epigram.training.resume import read_finished
 from tests.support.runs import Always, Fatal, KilledError
 from tests.support.small_systems import build, recipe_of
 from tests.support.text_samples import EN
@@ -240,7 +240,7 @@ def test_the_saved_model_answers_like_the_trained_one(encoded: Any, tmp_path: Pa
     train_seed("x", recipe, config, view, None, 0, tmp_path / "trained")
     saved = load(tmp_path / "trained")
     assert (type(saved.model), saved.model.depth) == (Classifier, 2)
-    trained = train_system(recipe, config, view, seed=0, path="systems.x").model
+    trained = fit_system(recipe, config, view, seed=0, path="systems.x").model
     texts = batches_of(view, "dev", template_of(view, config.max_length, trained), torch.device("cpu"))
     trained.temperature.fill_(float(saved.model.temperature))
     assert_array_equal(predict(saved.model, texts).logits, predict(trained, texts).logits)

@@ -18,13 +18,12 @@ from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig
 from epigram.training.cross_validation import CrossValidation, cross_validate
-from epigram.training.fitters import classifier, linear_svm
+from epigram.training.fitters import FitOptions, Fold, choose_on_folds, classifier, linear_svm, pool
 from epigram.training.fitters.classifier import _Result
 from epigram.training.fitters.frozen_classifier import LogisticProblem, LogisticSettings, choose_head
-from epigram.training.plan import Plan
-from epigram.training.svm import scaled
-from epigram.training.svm_search import SvmProblem, choose
-from epigram.training.trained import FitOptions, Fold, choose_on_folds, pool
+from epigram.training.linear.svm import scaled
+from epigram.training.linear.svm_search import SvmProblem, choose
+from epigram.training.loop.plan import Plan
 from epigram.training.tuning import cross_calibrated, tune_by
 from tests.support.bad_input import Workshop
 from tests.support.certain import SYSTEMS, one_label, prepared

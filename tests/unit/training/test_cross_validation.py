@@ -15,7 +15,7 @@ from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig
 from epigram.training.cross_validation import cross_validate
 from epigram.training.fitters.frozen_classifier import PENALTIES, LogisticProblem, LogisticSettings
-from epigram.training.plan import Plan
+from epigram.training.loop.plan import Plan
 from tests.support.bad_input import Workshop
 from tests.support.certain import SYSTEMS, one_label, prepared
 from tests.support.runs import KilledError, die_at_fold

@@ -14,13 +14,12 @@ from epigram.models.classifier import Classifier
 from epigram.models.predict import predict
 from epigram.models.settings import System
 from epigram.text.settings import ViewSettings
-from epigram.training import fitted_head
 from epigram.training.check_system import check_system
 from epigram.training.config import TrainingConfig
-from epigram.training.fitted_head import can_fit_head, fit_head
-from epigram.training.fitters import KINDS, frozen_classifier
+from epigram.training.fitters import KINDS, FitOptions, frozen_classifier
+from epigram.training.frozen import fitted_head
+from epigram.training.frozen.fitted_head import can_fit_head, fit_head
 from epigram.training.preflight import placeholder_spec
-from epigram.training.trained import FitOptions
 from tests.support.small_systems import build, recipe_of, texts_of
 
 MEAN = {"pool": "mean", "dropout": 0.0}

@@ -10,7 +10,7 @@ from epigram.models.recipe import MODELS
 from epigram.recipes.registry import RECIPES
 from epigram.training import fitters
 from epigram.training.config import configure
-from epigram.training.train_system import train_system
+from epigram.training.fit_system import fit_system
 from tests.support.text_samples import EN
 
 
@@ -31,11 +31,11 @@ def test_the_kind_of_the_model_chooses_the_fitter(name: str, encoded: Any, monke
     used: list[str] = []
     for kind in list(fitters.KINDS):
         monkeypatch.setitem(fitters.KINDS._parts, kind, lambda *_, kind=kind: used.append(kind))
-    train_system(RECIPES[name], configure(name, RECIPES[name]), encoded(EN, "en"), seed=0, path=f"systems.{name}")
+    fit_system(RECIPES[name], configure(name, RECIPES[name]), encoded(EN, "en"), seed=0, path=f"systems.{name}")
     assert used == [kinds[name]]
 
 
 def test_a_system_may_take_another_kind_of_model_in_params_yaml(encoded: Any) -> None:
     recipe = RECIPES["textcnn"].changed(model={"kind": "linear_svm", "orders": [1]})
-    trained = train_system(recipe, configure("mine", recipe), encoded(EN, "en"), seed=0, path="systems.mine")
+    trained = fit_system(recipe, configure("mine", recipe), encoded(EN, "en"), seed=0, path="systems.mine")
     assert (trained.model.config.kind, trained.model.config.orders, trained.history) == ("linear_svm", [1], [])

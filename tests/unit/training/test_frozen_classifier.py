@@ -27,14 +27,13 @@ from epigram.stages.prune import prune_seed
 from epigram.stages.train import train_seed
 from epigram.text.settings import ViewSettings
 from epigram.training import check_system
-from epigram.training.checkpoint import read_finished
 from epigram.training.config import TrainingConfig, configure
-from epigram.training.fitters import KINDS, frozen_classifier
+from epigram.training.fit_system import fit_system
+from epigram.training.fitters import KINDS, FitOptions, Fold, frozen_classifier
 from epigram.training.fitters.frozen_classifier import PENALTIES, encode, fit, fit_folds
-from epigram.training.known_encodings import KnownEncodings
+from epigram.training.frozen.known_encodings import KnownEncodings
 from epigram.training.preflight import placeholder_spec
-from epigram.training.train_system import train_system
-from epigram.training.trained import FitOptions, Fold
+from epigram.training.resume import read_finished
 from tests.support.small_systems import build, recipe_of, texts_of
 from tests.support.text_samples import EN
 
@@ -286,5 +285,5 @@ def test_settings_of_the_training_loop_are_refused(settings: dict[str, Any]) -> 
 
 def test_any_system_with_a_linear_head_can_be_frozen(encoded: Any) -> None:
     recipe = RECIPES["att_blstm"].changed(model={"kind": "frozen_classifier"}, head={"pool": "max"})
-    trained = train_system(recipe, configure("mine", recipe), encoded(EN, "en"), seed=0, path="systems.mine")
+    trained = fit_system(recipe, configure("mine", recipe), encoded(EN, "en"), seed=0, path="systems.mine")
     assert (type(trained.model), trained.epoch) == (Classifier, 0)

@@ -17,10 +17,10 @@ from epigram.models.recipe import ENCODERS, HEADS, parse_part
 from epigram.nn.layers.types import DataSpec
 from epigram.recipes.registry import RECIPES
 from epigram.training.config import TrainingConfig
+from epigram.training.loop.optimization import build_optimizer, build_schedule
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.base import Batch
 from epigram.training.objectives.label_objective import label_objective
-from epigram.training.optimization import build_optimizer, build_schedule
-from epigram.training.trainer import Trainer
 from tests.support.host_waits import Waits
 
 CONFIG = TrainingConfig(epochs=1, batch_size=8, warmup=0.5, epsilon=1e-4, precision="fp32")  # ε exceeds rounding errors
@@ -62,7 +62,7 @@ def test_steps_train_as_the_trainer_does(name: str, changes: dict[str, Any]) -> 
     rates = build_schedule(used, CONFIG, trainer.steps)
     steps = GraphSteps(other, data, used, CONFIG)
     for rows in data.epoch(np.random.default_rng(3), CONFIG.batch_size, CONFIG.max_tokens):
-        trainer._step(Batch(data, rows))
+        trainer.step(Batch(data, rows))
         loss = steps(rows)
         rates.step()
     assert loss.shape == ()

@@ -19,12 +19,12 @@ from epigram.core.config_types import validate_as
 from epigram.models.batches import TextBatches
 from epigram.recipes.registry import RECIPES
 from epigram.training.config import TrainingConfig
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.base import Batch
 from epigram.training.objectives.classification import Classification
 from epigram.training.objectives.contrastive import Contrastive
-from epigram.training.objectives.masked_language import MaskedLanguage
-from epigram.training.trainer import Trainer
-from epigram.training.word_masking import Masking
+from epigram.training.pretraining.masked_language import MaskedLanguage
+from epigram.training.pretraining.word_masking import Masking
 from tests.support.host_waits import Waits
 from tests.support.small_systems import NAMES, build, recipe_of, texts_of
 from tests.unit.training.test_pretraining_batches import pretrainer
@@ -71,7 +71,7 @@ def waits_of(step: Callable[[Batch], Any], texts: TextBatches) -> list[str]:
 @pytest.mark.parametrize("name", TRAINED)
 def test_a_step_reads_nothing_from_the_device(name: str) -> None:
     model, objective = system_of(name)
-    found = waits_of(Trainer(model, objective, seed=0)._step, objective.train)
+    found = waits_of(Trainer(model, objective, seed=0).step, objective.train)
     assert found == WAITS.get(name, []) * 2, f"{name} waits for the device in {found}"
 
 
@@ -98,7 +98,7 @@ def test_known_lengths_decide_as_those_that_are_read(name: str) -> None:
 
 def test_the_decoder_of_several_labels_reads_only_their_largest_number() -> None:
     model, objective = system_of("cnle", multi=True)
-    found = waits_of(Trainer(model, objective, seed=0)._step, objective.train)
+    found = waits_of(Trainer(model, objective, seed=0).step, objective.train)
     assert found == ["_local_scalar_dense"] * 2, "one read for each batch"
 
 
@@ -108,7 +108,7 @@ def test_pretraining_reads_only_which_tokens_are_masked() -> None:
     assert isinstance(objective, MaskedLanguage)
     batches = list(objective.epoch(np.random.default_rng(0)))
     measure = unwrap(MaskedLanguage.measure)  # in inference mode, reads are not found
-    for work in (lambda: [trainer._step(batch) for batch in batches], lambda: measure(objective, trainer.model)):
+    for work in (lambda: [trainer.step(batch) for batch in batches], lambda: measure(objective, trainer.model)):
         with Waits() as waits:
             work()
         assert waits.found == ["nonzero"] * len(batches)
@@ -131,11 +131,11 @@ def test_a_gpu_is_not_waited_for_when_words_are_masked() -> None:
 def test_a_gpu_is_not_waited_for(name: str) -> None:
     model, objective = system_of(name, "cuda")
     trainer, batches = Trainer(model, objective, seed=0), batches_of(objective.train)
-    trainer._step(batches[0])  # creates the optimizer's state
+    trainer.step(batches[0])  # creates the optimizer's state
     torch.cuda.set_sync_debug_mode("error")
     try:
         for batch in batches:
-            trainer._step(batch)
+            trainer.step(batch)
     finally:
         torch.cuda.set_sync_debug_mode("default")
 

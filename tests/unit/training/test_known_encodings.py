@@ -13,7 +13,7 @@ from torch import nn
 
 from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
-from epigram.training.known_encodings import Encodings, KnownEncodings
+from epigram.training.frozen.known_encodings import Encodings, KnownEncodings
 
 
 def texts(*rows: list[int]) -> TextBatches:

@@ -25,11 +25,11 @@ from epigram.stages.train import train_seed
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.settings import ViewSettings
 from epigram.training.config import TrainingConfig
+from epigram.training.fitters import FitOptions
 from epigram.training.fitters.frozen_classifier import LogisticProblem
-from epigram.training.known_encodings import Encodings
-from epigram.training.label_prior import is_worth, prior_weights
-from epigram.training.ngram_regression import NgramProblem
-from epigram.training.trained import FitOptions
+from epigram.training.frozen.known_encodings import Encodings
+from epigram.training.linear.label_prior import is_worth, prior_weights
+from epigram.training.linear.ngram_regression import NgramProblem
 
 CLASSES, WIDTH = 4, 12
 CONFIG = TrainingConfig(threads=1)
@@ -201,7 +201,7 @@ def test_a_system_reads_the_names_unless_the_setting_is_off(
     view = encoded(rows, language="en", task=task)
     seen: list[Any] = []
     monkeypatch.setattr(
-        "epigram.training.known_encodings.Encodings.of",
+        "epigram.training.frozen.known_encodings.Encodings.of",
         classmethod(lambda cls, *given, of=Encodings.of: seen.append(of(*given)) or seen[-1]),
     )
     for used in (True, False):

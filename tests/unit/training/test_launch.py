@@ -16,13 +16,13 @@ from torch.distributed.elastic.multiprocessing import PContext
 from epigram.process.exits import exit_code, message
 from epigram.process.outcome import OUTCOME_FILE, read_outcome
 from epigram.process.signals import Terminated
-from epigram.training.launch import _order, launch
+from epigram.training.distributed.launch import _order, launch
 
 MODULE = "tests.support.launched"
 LAUNCH = f"""
 import sys
 from epigram.process.exits import handle_errors, run_and_exit
-from epigram.training.launch import launch
+from epigram.training.distributed.launch import launch
 run_and_exit(handle_errors(lambda: launch({MODULE!r}, sys.argv[1:], 2)))
 """
 

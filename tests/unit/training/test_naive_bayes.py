@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 
 from epigram.models.predict import predict
 from epigram.training.fitters.linear_svm import fit
-from epigram.training.svm import SvmOptions, fit_svms, log_count_ratios
+from epigram.training.linear.svm import SvmOptions, fit_svms, log_count_ratios
 from tests.support.svm_texts import svm_of, words
 
 ROWS, FEATURES = 60, 9

@@ -12,8 +12,8 @@ import torch
 from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.nn.layers.ngrams import Counted, counted_keys
-from epigram.training import ngram_counts
-from epigram.training.ngram_counts import count_ngrams, distinct_spellings
+from epigram.training.linear import ngram_counts
+from epigram.training.linear.ngram_counts import count_ngrams, distinct_spellings
 
 VOCABULARY, ALPHABET = 12, 6
 SPELLINGS = [[], [1], [2, 3], [2, 3], [3, 2], [2, 3, 0 + 1], [5, 5, 5, 5], [1, 2, 3, 4, 5]]

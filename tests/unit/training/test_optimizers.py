@@ -18,7 +18,7 @@ from epigram.nn.layers.types import DataSpec
 from epigram.recipes.cnle import PRESETS
 from epigram.training import optimizers
 from epigram.training.config import TrainingConfig
-from epigram.training.optimization import build_optimizer, build_schedule, layer_factors
+from epigram.training.loop.optimization import build_optimizer, build_schedule, layer_factors
 from tests.support.families import FAMILIES, built, checkpoint
 
 

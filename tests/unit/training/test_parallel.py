@@ -27,10 +27,10 @@ from epigram.nn.heads.attention_labeler import AttentionLabelerConfig
 from epigram.nn.heads.layer_ensemble import LayerEnsembleConfig
 from epigram.nn.heads.linear import LinearConfig
 from epigram.nn.layers.types import DataSpec
-from epigram.training import parallel
 from epigram.training.config import TrainingConfig
+from epigram.training.distributed import parallel
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
-from epigram.training.trainer import Trainer
 from tests.support.text_samples import EN
 
 ROOT = Path(__file__).parents[3]

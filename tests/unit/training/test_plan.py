@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epigram.training.plan import Course, Event, Plan, median_plan, plan_of_folds
+from epigram.training.loop.plan import Course, Event, Plan, median_plan, plan_of_folds
 
 
 def test_a_plan_keeps_its_share_of_the_steps() -> None:

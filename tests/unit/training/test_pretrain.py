@@ -24,13 +24,13 @@ from epigram.text.settings import (
     ViewSettings,
 )
 from epigram.text.unlabelled import write_texts
-from epigram.training import shards
-from epigram.training.checkpoint import Checkpoints
-from epigram.training.objectives.masked_language import MaskedLanguage, MaskedLanguageModel
-from epigram.training.pretrain_encoder import training_config
-from epigram.training.shards import Shards, Texts
-from epigram.training.trainer import Trainer
-from epigram.training.word_masking import Masking
+from epigram.training.loop.checkpoints import Checkpoints
+from epigram.training.loop.trainer import Trainer
+from epigram.training.pretraining import shards
+from epigram.training.pretraining.masked_language import MaskedLanguage, MaskedLanguageModel
+from epigram.training.pretraining.pretrain_encoder import training_config
+from epigram.training.pretraining.shards import Shards, Texts
+from epigram.training.pretraining.word_masking import Masking
 from tests.support.pretraining import SMALL, params
 
 pytestmark = pytest.mark.usefixtures("own_folder")

@@ -24,7 +24,7 @@ from epigram.text.settings import (
 )
 from epigram.text.tokens.tokenizers import vocabulary_of
 from epigram.text.unlabelled import write_texts
-from epigram.training.shards import Texts
+from epigram.training.pretraining.shards import Texts
 from tests.support.precisions import discards
 from tests.support.pretraining import CORPUS, SMALL, params
 

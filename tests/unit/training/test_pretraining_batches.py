@@ -13,12 +13,12 @@ from epigram.models.text_template import TextTemplate
 from epigram.nn.encoders.pretrained import PretrainedConfig
 from epigram.nn.layers.types import DataSpec
 from epigram.text.settings import PretrainSettings
-from epigram.training.checkpoint import Checkpoints
-from epigram.training.objectives.masked_language import MaskedLanguage, MaskedLanguageModel
-from epigram.training.pretrain_encoder import training_config
-from epigram.training.shards import Shards, Texts
-from epigram.training.trainer import Trainer
-from epigram.training.word_masking import Masking
+from epigram.training.loop.checkpoints import Checkpoints
+from epigram.training.loop.trainer import Trainer
+from epigram.training.pretraining.masked_language import MaskedLanguage, MaskedLanguageModel
+from epigram.training.pretraining.pretrain_encoder import training_config
+from epigram.training.pretraining.shards import Shards, Texts
+from epigram.training.pretraining.word_masking import Masking
 
 VOCABULARY, UNKNOWN, MASK = 20, 1, 4
 FRAME = TextTemplate(

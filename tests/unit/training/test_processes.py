@@ -14,8 +14,8 @@ from epigram.text.settings import ViewSettings
 from epigram.training.check_student import check_student
 from epigram.training.check_system import check_system
 from epigram.training.config import TrainingConfig
+from epigram.training.distributed.processes import resolve_processes
 from epigram.training.preflight import placeholder_spec
-from epigram.training.processes import resolve_processes
 
 DATA = placeholder_spec(ViewSettings(), multi=False, tokens=False)
 STUDENT = System(view="v", recipe="textcnn", teacher="runs/first/model", train={"processes": 2})

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from epigram.training.row_space import deviations, from_row_space, in_row_space
+from epigram.training.linear.row_space import deviations, from_row_space, in_row_space
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(12, 40))

@@ -14,7 +14,7 @@ from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvm, LinearSvmConfig
 from epigram.nn.layers.types import DataSpec
 from epigram.training.fitters.linear_svm import fit
-from epigram.training.svm import SvmOptions, fit_svms
+from epigram.training.linear.svm import SvmOptions, fit_svms
 
 
 def texts(rows: list[list[int]], labels: list[int]) -> TextBatches:

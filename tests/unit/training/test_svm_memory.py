@@ -12,9 +12,9 @@ from scipy.sparse import random_array
 
 from epigram.models.linear_svm import AUTO, SvmSettings
 from epigram.models.predict import Predicted
-from epigram.training.svm import SvmOptions, fit_svms
-from epigram.training.svm_search import SvmProblem, choose
-from epigram.training.tfidf import fit_features
+from epigram.training.linear.svm import SvmOptions, fit_svms
+from epigram.training.linear.svm_search import SvmProblem, choose
+from epigram.training.linear.tfidf import fit_features
 from tests.support.svm_texts import svm_of, words
 
 FEATURES, CLASSES = 20_000, 20

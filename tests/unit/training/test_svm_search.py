@@ -15,13 +15,12 @@ from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import AUTO, LinearSvm, SvmSettings
 from epigram.models.predict import Predicted, gold_labels, predict
 from epigram.nn.layers.ngrams import max_n
-from epigram.training import svm_search
 from epigram.training.config import TrainingConfig
-from epigram.training.fitters import linear_svm
+from epigram.training.fitters import FitOptions, Fold, linear_svm, pool
 from epigram.training.fitters.linear_svm import SvmChoice, fit, fit_folds, fit_model
-from epigram.training.svm import fit_scale, scaled
-from epigram.training.svm_search import PENALTIES, SvmProblem, choose
-from epigram.training.trained import FitOptions, Fold, pool
+from epigram.training.linear import svm_search
+from epigram.training.linear.svm import fit_scale, scaled
+from epigram.training.linear.svm_search import PENALTIES, SvmProblem, choose
 from tests.support.svm_texts import svm_of, texts, words
 
 ALL_AUTO: dict[str, Any] = dict.fromkeys(SvmSettings._fields, AUTO)

@@ -17,7 +17,7 @@ from epigram.models.settings import System
 from epigram.text.dataset import raw_texts
 from epigram.text.settings import ViewSettings
 from epigram.training import teacher as module
-from epigram.training import train_and_save
+from epigram.training import train_model
 from epigram.training.check_student import check_student
 from epigram.training.config import TrainingConfig
 from epigram.training.preflight import placeholder_spec
@@ -222,10 +222,10 @@ def test_the_folds_of_a_student_have_the_plain_loss(monkeypatch: pytest.MonkeyPa
         seen.append(config)
         raise DataError("seen")
 
-    monkeypatch.setattr(train_and_save, "cross_validate", cross_validate)
+    monkeypatch.setattr(train_model, "cross_validate", cross_validate)
     config = TrainingConfig(class_weight="balanced")
     origin: Any = SimpleNamespace(view=view_of(2), config=config, seed=0, recipe=None, pretrained=None)
     for targets in (TEXTS, None):
         with pytest.raises(DataError, match="seen"):
-            train_and_save.train_and_save("x", origin, tmp_path / "0", targets)
+            train_model.train_model("x", origin, tmp_path / "0", targets)
     assert [each.class_weight for each in seen] == ["none", "balanced"]

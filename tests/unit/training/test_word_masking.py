@@ -17,8 +17,8 @@ from epigram.text.tokens.tokenizers import (
     wordpiece_tokenizer,
 )
 from epigram.text.tokens.word_starts import WordStarts
-from epigram.training.shards import split_rows, word_indices
-from epigram.training.word_masking import Masking
+from epigram.training.pretraining.shards import split_rows, word_indices
+from epigram.training.pretraining.word_masking import Masking
 
 
 def starts(tokenizer: Tokenizer, texts: list[str], *, language: str, whole: bool) -> list[list[str]]:

@@ -68,7 +68,7 @@ def gpu() -> Iterator[CheckResult]:
     """Check that the build of PyTorch fits the machine's GPU."""
     import torch
 
-    from epigram.training import hardware
+    from epigram.training.distributed import hardware
 
     build = f"PyTorch {torch.__version__}"
     if torch.cuda.is_available():

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from epigram.training import parallel
+from epigram.training.distributed import parallel
 from epigram.training.objectives.base import Batch, Objective
 
 BUCKET_MB = 4  # measured: docs/log.md

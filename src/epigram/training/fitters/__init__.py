@@ -1,18 +1,109 @@
-"""Fitters by the kind of the model. Each module registers two functions under the kind's name.
+"""Fitters by the kind of the model, with what a fit needs and returns. Each module registers two functions.
 
-The first fits a model: it takes the model, the batches of train and of dev, and the options, and returns the trained
-model. With a choice in its options it needs no dev. The second fits a model on each fold of train, and returns what the
-folds choose together, with their predictions.
+They have the kind's name. The first fits a model: it takes the model, the batches of train and of dev, and the options,
+and returns the trained model. With a choice in its options it needs no dev. The second fits a model on each fold of
+train, and returns what the folds choose together, with their predictions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
 
 from epigram.core.registry import Registry
 from epigram.models.batches import TextBatches
-from epigram.training.trained import FitOptions, Fold, FoldResults, Trained
+from epigram.models.classifier import count_parameters
+from epigram.models.predict import Array, Predicted, dev_score, predict
+from epigram.training.config import TrainingConfig
+from epigram.training.loop.checkpoints import Checkpoints
+from epigram.training.loop.plan import Plan
+from epigram.training.loop.progress import Report
+
+T = TypeVar("T")
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
+    """Options of a fitter; `path` is the system's key in params.yaml, for messages."""
+
+    config: TrainingConfig
+    path: str
+    seed: int
+    rate: float  # learning rate
+    report: Report | None = None
+    checkpoints: Checkpoints | None = None
+    choice: Any = None  # what a cross-validation chose, for a fit without dev
+    keeps_logits: bool = False  # of each evaluation, if the model is trained by gradient
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """Trained model with its development score and, if it is trained by gradient, its history."""
+
+    model: Any
+    rate: float
+    dev_accuracy: float
+    epoch: int
+    depth: int  # before any layer was dropped
+    parameters: int  # before any layer was dropped
+    history: list[dict[str, float]]  # a line for each evaluation
+    steps: int = 0  # that a training by gradient has taken
+    plan: Plan | None = None  # of a training by gradient
+    evaluated: Mapping[int, Array] = field(default_factory=dict)  # logits of dev by the step, if the options keep them
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One fold of train: `load` returns the untrained model, the other folds, and the held-out fold.
+
+    A training by gradient keeps its result in `folder`, if given, so that it is not repeated.
+    """
+
+    load: Callable[[], tuple[Any, TextBatches, TextBatches]]
+    options: FitOptions
+    folder: Path | None = None
+
+
+@dataclass(frozen=True)
+class FoldResults:
+    """What all folds choose together for the final fit, and the predictions for each held-out fold.
+
+    The `predictions` for a fold are made with what the other folds choose. The final model is tuned by the `judged`
+    ones. `history` is that of the fold whose best evaluation is the median, if the model is trained by gradient.
+    """
+
+    choice: Any
+    predictions: list[Predicted]
+    judged: list[Predicted]
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+def choose_on_folds(
+    folds: Sequence[T], choose: Callable[[Sequence[T]], C], predict: Callable[[T, C], Predicted]
+) -> FoldResults:
+    """Return what `choose` chooses by all folds, and what `predict` predicts for each fold by the others' choice."""
+    choice = choose(folds)
+    others = ([each for each in folds if each is not fold] for fold in folds)
+    predictions = [predict(fold, choose(rest)) for fold, rest in zip(folds, others, strict=True)]
+    return FoldResults(choice, predictions, judged=[predict(fold, choice) for fold in folds])
+
+
+def pool(predictions: Sequence[Predicted]) -> Predicted:
+    """Return the logits of several sets of texts as one."""
+    return Predicted(np.concatenate([each.logits for each in predictions]), None, predictions[0].multi)
+
+
+def closed_form(model: Any, dev: TextBatches | None) -> Trained:
+    """Return the result for a fitted `model` that is not trained by gradient; without dev, its score is 0."""
+    score = 0.0 if dev is None else dev_score(predict(model, dev), dev, "sentence")
+    size = count_parameters(model)
+    return Trained(model=model, rate=0.0, dev_accuracy=score, epoch=0, depth=0, parameters=size, history=[])
+
 
 KINDS: Registry[Callable[[Any, TextBatches, TextBatches | None, FitOptions], Trained]] = Registry(__name__)
 ON_FOLDS: Registry[Callable[[Iterable[Fold]], FoldResults]] = Registry(__name__)

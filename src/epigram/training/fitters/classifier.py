@@ -15,13 +15,13 @@ from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier, count_parameters
 from epigram.models.predict import Array, Predicted, gold_labels
 from epigram.training import fitters
-from epigram.training.checkpoint import mark_finished, read_finished
-from epigram.training.fitted_head import can_fit_head, fit_head
+from epigram.training.fitters import FitOptions, Fold, FoldResults, Trained, choose_on_folds
+from epigram.training.frozen.fitted_head import can_fit_head, fit_head
 from epigram.training.linear.bags import as_bags
+from epigram.training.loop.plan import Course, Event, Plan, median_plan, plan_of_folds
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
-from epigram.training.plan import Course, Event, Plan, median_plan, plan_of_folds
-from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, choose_on_folds
-from epigram.training.trainer import Trainer
+from epigram.training.resume import mark_finished, read_finished
 
 LOGITS = "logits.safetensors"
 

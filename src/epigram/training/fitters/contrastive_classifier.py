@@ -9,13 +9,13 @@ from typing import Any
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.training import fitters
-from epigram.training.checkpoint import mark_finished, read_finished
+from epigram.training.fitters import FitOptions, Fold, FoldResults, Trained, closed_form
 from epigram.training.fitters.frozen_classifier import choose_head, encode, make_problem
-from epigram.training.known_encodings import Encodings
+from epigram.training.frozen.known_encodings import Encodings
+from epigram.training.loop.plan import WHOLE
+from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.contrastive import Contrastive
-from epigram.training.plan import WHOLE
-from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, closed_form
-from epigram.training.trainer import Trainer
+from epigram.training.resume import mark_finished, read_finished
 
 
 @fitters.register("contrastive_classifier")

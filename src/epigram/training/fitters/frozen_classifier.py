@@ -19,11 +19,11 @@ from epigram.nn.heads.linear import LinearHead
 from epigram.nn.heads.linear_ngrams import LinearNgramsHead
 from epigram.training import fitters
 from epigram.training.config import ClassWeight
-from epigram.training.known_encodings import Encodings, Floats, KnownEncodings
-from epigram.training.label_prior import is_worth, prior_weights
-from epigram.training.ngram_regression import NgramProblem
-from epigram.training.row_space import deviations, from_row_space, in_row_space
-from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, choose_on_folds, closed_form, pool
+from epigram.training.fitters import FitOptions, Fold, FoldResults, Trained, choose_on_folds, closed_form, pool
+from epigram.training.frozen.known_encodings import Encodings, Floats, KnownEncodings
+from epigram.training.linear.label_prior import is_worth, prior_weights
+from epigram.training.linear.ngram_regression import NgramProblem
+from epigram.training.linear.row_space import deviations, from_row_space, in_row_space
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)  # C of scikit-learn: the inverse of the penalty's weight
 STRENGTHS = (5.0, 10.0, 20.0, 40.0)  # of the prior: logits of a text that is as similar as can be to a name

@@ -15,10 +15,10 @@ from epigram.models.linear_svm import LinearSvm, SvmSettings
 from epigram.models.predict import Predicted, gold_labels, predict
 from epigram.training import fitters
 from epigram.training.config import ClassWeight
-from epigram.training.svm import fit_scale, scaled
-from epigram.training.svm_search import Kept, SvmFit, SvmProblem, choose, fit_margins
-from epigram.training.tfidf import load_blas
-from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, choose_on_folds, closed_form
+from epigram.training.fitters import FitOptions, Fold, FoldResults, Trained, choose_on_folds, closed_form
+from epigram.training.linear.svm import fit_scale, scaled
+from epigram.training.linear.svm_search import Kept, SvmFit, SvmProblem, choose, fit_margins
+from epigram.training.linear.tfidf import load_blas
 
 SEARCH_COST, SEARCH_ROWS = 16_000_000, 2_000  # tokens times classes that a search reads of train; its least texts
 

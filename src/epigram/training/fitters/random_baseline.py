@@ -10,7 +10,7 @@ from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
 from epigram.models.random_baseline import RandomBaseline
 from epigram.training import fitters
-from epigram.training.trained import FitOptions, Fold, FoldResults, Trained, closed_form
+from epigram.training.fitters import FitOptions, Fold, FoldResults, Trained, closed_form
 
 
 @fitters.register("random_baseline")

@@ -27,8 +27,8 @@ from epigram.nn.layers.ngrams import ngram_buckets
 from epigram.nn.layers.pos_weighting import token_weights
 from epigram.nn.layers.types import Encoded, Tokens
 from epigram.nn.torch_adapter import replace_forward, restore_forward
-from epigram.training import parallel
 from epigram.training.config import TrainingConfig
+from epigram.training.distributed import parallel
 
 SPARSE = ("row_adagrad",)  # optimizers that take sparse gradients and leave a row without a gradient as it is
 READ = 1024, 262_144  # maximum texts and tokens that are hashed at once

@@ -11,10 +11,10 @@ from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.precision import matmul_precision
 from epigram.models.predict import Predicted, dev_score, gold_labels
-from epigram.training import parallel
-from epigram.training.class_weights import loss_options
 from epigram.training.config import TrainingConfig
+from epigram.training.distributed import parallel
 from epigram.training.objectives.base import Batch, Batches, Evaluation, Objective
+from epigram.training.objectives.class_weights import loss_options
 
 ROWS_SHOWN = 8  # rows in the first line of an error
 

@@ -19,7 +19,7 @@ from epigram.models.predict import gold_labels
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.base import Batch
 from epigram.training.objectives.classification import Classification
-from epigram.training.pair_batches import label_groups, pair_batches, pair_weights
+from epigram.training.objectives.pair_batches import label_groups, pair_batches, pair_weights
 
 
 class Contrastive(Classification):

@@ -29,10 +29,10 @@ from epigram.recipes.registry import recipe_of
 from epigram.text.dataset.encoded_dataset import View, fold_folder
 from epigram.training import fitters
 from epigram.training.config import configure
-from epigram.training.tfidf import load_blas
-from epigram.training.threads import resolve_threads
-from epigram.training.train_system import prepare
-from epigram.training.trained import FitOptions, pool
+from epigram.training.distributed.threads import resolve_threads
+from epigram.training.fit_system import prepare
+from epigram.training.fitters import FitOptions, pool
+from epigram.training.linear.tfidf import load_blas
 from epigram.training.trials.sample import SampledView
 from epigram.training.trials.spec import TrialRequest, TrialResult, TrialSpec
 from epigram.training.tuning import calibrated

@@ -23,7 +23,7 @@ from epigram.runner.workspace import overrides
 from epigram.runner.workspace.plan import WHOLE, RunPlan, read_plan, write_plan
 from epigram.runner.workspace.request import Request
 from epigram.text.settings import ViewSettings
-from epigram.training import threads
+from epigram.training.distributed import threads
 from epigram.training.preflight import check_systems
 from epigram.training.trials.spec import TrialResult, TrialSpec
 

@@ -19,7 +19,7 @@ from epigram.process.display import echo
 from epigram.process.outcome import OUTCOME_FILE, read_outcome
 from epigram.process.signals import ENDINGS, handle_signals, raise_interrupt
 from epigram.process.stage_process import PARENT
-from epigram.training.parallel import PEER_ENDED
+from epigram.training.distributed.parallel import PEER_ENDED
 
 HOST = "127.0.0.1"
 STEP_SECONDS = 86_400  # for the step or evaluation and the checkpoint that come before the end by a signal

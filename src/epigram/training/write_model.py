@@ -13,9 +13,9 @@ from epigram.models.predict import Array
 from epigram.models.provenance import parameters_hash
 from epigram.models.serialization import save
 from epigram.models.text_template import TextTemplate
-from epigram.training.hardware import hardware
-from epigram.training.setup import Setup
-from epigram.training.trained import Trained
+from epigram.training.distributed.hardware import hardware
+from epigram.training.fitters import Trained
+from epigram.training.system_setup import Setup
 
 if TYPE_CHECKING:
     from epigram.training.teacher import Teacher
@@ -55,7 +55,7 @@ class Tuned:
     out_of_fold: Array | None = None
 
 
-def save_trained(folder: Path, trained: Trained, tuned: Tuned, frame: TextTemplate, origin: Origin) -> None:
+def write_model(folder: Path, trained: Trained, tuned: Tuned, frame: TextTemplate, origin: Origin) -> None:
     """Write the model folder of `trained`, which reads texts as `frame` says, atomically."""
     view = origin.view
     facts: dict[str, Any] = vars(

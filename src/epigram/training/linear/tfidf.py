@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from epigram.core.errors import ParameterError
 from epigram.models.batches import Rows, TextBatches
 from epigram.models.linear_svm import LinearSvm
-from epigram.training.ngram_counts import NgramCounts, count_ngrams
+from epigram.training.linear.ngram_counts import NgramCounts, count_ngrams
 
 BLAS_BYTES = 160 << 20  # bytes of address space for OpenBLAS's code and buffers
 BATCH = 1024, 262_144  # maximum texts and tokens

@@ -14,13 +14,13 @@ from epigram.nn.encoders.pretrained import PretrainedConfig
 from epigram.nn.pretrained.families import SMALL_KEY
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.settings import PretrainSettings
-from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
-from epigram.training.history import Report
-from epigram.training.objectives.masked_language import MaskedLanguage, MaskedLanguageModel, Quality
-from epigram.training.shards import Shards, Texts
-from epigram.training.trainer import Trainer
-from epigram.training.word_masking import Masking
+from epigram.training.loop.checkpoints import Checkpoints
+from epigram.training.loop.progress import Report
+from epigram.training.loop.trainer import Trainer
+from epigram.training.pretraining.masked_language import MaskedLanguage, MaskedLanguageModel, Quality
+from epigram.training.pretraining.shards import Shards, Texts
+from epigram.training.pretraining.word_masking import Masking
 
 WARMUP = 0.1  # share of all steps
 

@@ -15,9 +15,9 @@ from epigram.models.linear_svm import LinearSvm, SvmSettings
 from epigram.models.predict import Predicted, gold_labels
 from epigram.nn.layers.ngrams import max_n
 from epigram.training.config import ClassWeight
-from epigram.training.svm import Solution, SvmOptions, fit_scale, fit_svms, scaled
-from epigram.training.tfidf import feature_matrix, fit_features, load_blas
-from epigram.training.trained import pool
+from epigram.training.fitters import pool
+from epigram.training.linear.svm import Solution, SvmOptions, fit_scale, fit_svms, scaled
+from epigram.training.linear.tfidf import feature_matrix, fit_features, load_blas
 
 PENALTIES = [0.1, 0.3, 1.0, 3.0, 10.0]  # C of liblinear
 CHARACTERS = (2, 3, 4, 5)  # lengths of n-grams of characters

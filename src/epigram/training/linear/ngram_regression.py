@@ -15,11 +15,11 @@ from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.predict import Predicted, gold_labels
 from epigram.nn.heads.linear_ngrams import LinearNgramsHead
-from epigram.training.known_encodings import Encodings, Floats
-from epigram.training.label_prior import is_worth, prior_weights
-from epigram.training.row_space import deviations, from_row_space, in_row_space
-from epigram.training.svm import SvmOptions, fit_scale, fit_svms, scaled
-from epigram.training.trained import FitOptions, pool
+from epigram.training.fitters import FitOptions, pool
+from epigram.training.frozen.known_encodings import Encodings, Floats
+from epigram.training.linear.label_prior import is_worth, prior_weights
+from epigram.training.linear.row_space import deviations, from_row_space, in_row_space
+from epigram.training.linear.svm import SvmOptions, fit_scale, fit_svms, scaled
 
 SCALES = (1.0, 0.5, 2.0, 4.0)  # of the encodings, beside TF-IDF vectors of unit length
 PENALTIES = (1.0, 0.25, 4.0)  # C of liblinear

@@ -17,8 +17,8 @@ from epigram.nn.layers.masking import valid_positions
 from epigram.nn.layers.types import Tokens
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.base import Batch, Evaluation, Objective
-from epigram.training.shards import Shards
-from epigram.training.word_masking import Masking
+from epigram.training.pretraining.shards import Shards
+from epigram.training.pretraining.word_masking import Masking
 
 
 class Quality(NamedTuple):

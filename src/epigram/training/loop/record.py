@@ -1,37 +1,13 @@
-"""State of a training: its progress, its best evaluation and its position in the batches."""
+"""Facts of a training that a checkpoint keeps: its evaluations, its decisions and its position in the batches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from epigram.training.plan import Event
+from epigram.training.loop.plan import Event
 
 CHECK_INTERVAL = 20  # steps between two checks of the loss
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Progress of a training, for reports to the user."""
-
-    epoch: int
-    epochs: int
-    step: int
-    steps: int
-    loss: float
-    dev: float | None  # best score on dev; None before the first evaluation
-    texts_per_second: float
-    seconds_left: float
-    note: str = ""  # an event, if there was one
-
-
-def estimate_pace(seconds: float, done: int, left: int) -> tuple[float, float]:
-    """Return steps per second, and the seconds for `left` steps, given that `done` steps took `seconds`."""
-    return done / max(seconds, 1e-9), seconds / max(1, done) * left
-
-
-Report = Callable[[Progress], None]
 
 
 @dataclass
@@ -46,7 +22,7 @@ class Record:
     stale: int = 0  # evaluations since then
     stale_steps: int = 0  # from then to the last evaluation
     history: list[dict[str, float]] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)  # decisions by evaluations
+    events: list[Event] = field(default_factory=list)  # dropped layers and decays of the rate
 
 
 @dataclass

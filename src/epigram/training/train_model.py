@@ -10,18 +10,19 @@ import numpy as np
 from epigram.inference.dataset_batches import template_of
 from epigram.models.predict import Array
 from epigram.models.text_template import TextTemplate
-from epigram.training import parallel
-from epigram.training.checkpoint import Checkpoints, mark_finished
 from epigram.training.cross_validation import CrossValidation, cross_validate
-from epigram.training.plan import WHOLE
-from epigram.training.progress import Printer
-from epigram.training.save_trained import Origin, Tuned, save_trained
-from epigram.training.train_system import train_system
-from epigram.training.trained import Trained
+from epigram.training.distributed import parallel
+from epigram.training.fit_system import fit_system
+from epigram.training.fitters import Trained
+from epigram.training.loop.checkpoints import Checkpoints
+from epigram.training.loop.plan import WHOLE
+from epigram.training.loop.progress import Printer
+from epigram.training.resume import mark_finished
 from epigram.training.tuning import cross_calibrated, tune, tune_by
+from epigram.training.write_model import Origin, Tuned, write_model
 
 
-def train_and_save(name: str, origin: Origin, out: Path, targets: Array | None = None) -> None:
+def train_model(name: str, origin: Origin, out: Path, targets: Array | None = None) -> None:
     """Train the model of one seed, resuming from its last checkpoint, and write its folder.
 
     `name` is that of a system in params.yaml. If train has folds, a cross-validation comes first, and the model is
@@ -40,7 +41,7 @@ def train_and_save(name: str, origin: Origin, out: Path, targets: Array | None =
         )
         choice = folds.choice if targets is None else WHOLE
     printer, checkpoints = Printer(label), Checkpoints(out.with_name(f"{out.name}-steps"))
-    trained = train_system(
+    trained = fit_system(
         origin.recipe,
         config,
         view,
@@ -54,7 +55,7 @@ def train_and_save(name: str, origin: Origin, out: Path, targets: Array | None =
         return
     frame = template_of(view, config.max_length, trained.model)
     tuned = _tuned(trained, folds, origin, frame)
-    save_trained(out, trained, tuned, frame, origin)
+    write_model(out, trained, tuned, frame, origin)
     mark_finished(out, checkpoints)
     held_out = f"{view.folds} folds" if view.folds else "dev"
     printer.close(f"{label}: {held_out} {100 * tuned.score:.1f} at epoch {trained.epoch}")

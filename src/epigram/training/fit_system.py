@@ -13,13 +13,13 @@ from epigram.models.predict import Array
 from epigram.models.recipe import Recipe
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training import fitters
-from epigram.training.checkpoint import Checkpoints
 from epigram.training.config import TrainingConfig
-from epigram.training.history import Report
-from epigram.training.trained import FitOptions, Trained
+from epigram.training.fitters import FitOptions, Trained
+from epigram.training.loop.checkpoints import Checkpoints
+from epigram.training.loop.progress import Report
 
 
-def train_system(
+def fit_system(
     recipe: Recipe,
     config: TrainingConfig,
     view: View,

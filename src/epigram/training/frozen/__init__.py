@@ -1,0 +1,1 @@
+"""Linear models on the states of a frozen pretrained encoder."""

@@ -1,0 +1,1 @@
+"""Pretraining of a small encoder by masked language modelling."""
