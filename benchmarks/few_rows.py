@@ -98,7 +98,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Result:
-    """Evaluated of one system on the folds, and the probabilities of its final model for the new texts."""
+    """Evaluation of one system on the folds, and the probabilities of its final model for the new texts."""
 
     evaluation: Evaluated
     new: Array
