@@ -9,12 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from epigram.training.setup import read_setup
+from safetensors.numpy import load_file
 
 from epigram.core.files import read_arrays
 from epigram.evaluation.results import read_evaluation
+from epigram.evaluation.temperature import fit_temperature
 from epigram.inference.open_predictor import open_predictor
 from epigram.models.manifest import TrainingFacts
 from epigram.models.serialization import load
+from epigram.models.settings import System
+from epigram.training.cross_validation import cross_validate
 from tests.support.bad_input import Workshop
 from tests.support.certain import (
     FILLERS,
@@ -120,8 +125,18 @@ def test_the_targets_have_the_temperature_of_the_teacher(slang: Workshop) -> Non
 
 
 def test_the_student_keeps_the_temperature_of_what_it_learned(slang: Workshop) -> None:
-    """Students that learn labels alone, which predict the folds, have another one."""
-    assert float(load(slang.root / "data/pruned/student/seed-0").model.temperature) == 1.0
+    """Students that learn labels alone have others: in each fold, the one that fits the labels of the other folds."""
+    folder, encoded = slang.root / "data/pruned/student/seed-0", slang.root / "data/encoded/token"
+    assert float(load(folder).model.temperature) == 1.0
+    setup = read_setup("student", System(**AVERAGE), {}, encoded, slang.root / "data/pretrained/token")
+    raw = cross_validate(setup.recipe, setup.config, setup.view, seed=0, path="systems.student").predicted.logits
+    gold, fold = setup.view.split("train").labels[:, None] == np.arange(3), setup.view.fold_numbers()
+    saved = load_file(folder / "out_of_fold.safetensors")["logits"]
+    for number in range(FOLDS):
+        own = fold == number
+        temperature = fit_temperature(raw[~own], gold[~own], multi=False)
+        assert abs(np.log(temperature)) > 0.05
+        np.testing.assert_allclose(saved[own], raw[own] / temperature, rtol=1e-3)
 
 
 def test_the_student_is_not_ranked_by_the_score_of_the_folds(slang: Workshop) -> None:
