@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from epigram.training.setup import read_setup
 from safetensors.numpy import load_file
 
 from epigram.core.files import read_arrays
@@ -20,6 +19,7 @@ from epigram.models.manifest import TrainingFacts
 from epigram.models.serialization import load
 from epigram.models.settings import System
 from epigram.training.cross_validation import cross_validate
+from epigram.training.system_setup import read_setup
 from tests.support.bad_input import Workshop
 from tests.support.certain import (
     FILLERS,
