@@ -34,7 +34,7 @@ class DataParallelLoss:
             self.wrapped = DistributedDataParallel(
                 self.loss,
                 bucket_cap_mb=BUCKET_MB,
-                broadcast_buffers=False,  # all processes get the buffers of rank 0 before each evaluation
+                forward_sync_buffers=False,  # all processes get the buffers of rank 0 before each evaluation
                 find_unused_parameters=True,  # a batch may use some parameters only
                 gradient_as_bucket_view=True,
             )

@@ -65,10 +65,13 @@ def launch(module: str, arguments: Sequence[str], processes: int) -> None:
 
 @contextmanager
 def _environment(folder: Path) -> Iterator[None]:
-    """Set the variables of the processes, and print no messages of torchrun, which the outcomes replace."""
-    loopback = {"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {}
+    """Set the variables of the processes, and print no messages of torchrun, which the outcomes replace.
+
+    The level hides a warning of DistributedDataParallel about batches that use all parameters.
+    """
+    defaults = {"TORCH_CPP_LOG_LEVEL": "ERROR"} | ({"GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {})
     before = dict(os.environ)
-    os.environ.update({**loopback, **before, OUTCOME_FILE: str(folder / "outcomes"), PARENT: str(os.getpid())})
+    os.environ.update({**defaults, **before, OUTCOME_FILE: str(folder / "outcomes"), PARENT: str(os.getpid())})
     (folder / "outcomes").mkdir()
     logging.disable()
     try:
