@@ -68,7 +68,7 @@ def fit(recipe: Recipe, model: Any, texts: TextBatches, *, epochs: int, rate: fl
         return FITTERS[recipe.kind](model, texts, texts, options).model
     size = 8 if epochs < 10 else len(texts)
     config = TrainingConfig(
-        epochs=epochs, batch_size=size, learning_rate=rate, patience=min(epochs, 40), weight_decay=0.0,
+        epochs=epochs, batch_size=size, learning_rate=rate, patience=min(epochs, 60), weight_decay=0.0,
         stop_on=recipe.train.get("stop_on", "sentence"),
     )  # fmt: skip
     Trainer(model, label_objective(texts, texts, config), seed=seed).run()

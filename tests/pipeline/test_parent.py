@@ -29,7 +29,7 @@ ASKS = (
 HEAD = (
     "import os, resource, signal, sys, time",
     "from pathlib import Path",
-    "from epigram.core import stage_process, supervisor",
+    "from epigram.process import stage_process, supervisor",
     "supervisor.CHECK_INTERVAL = 1.0",
     "stage_process.start_supervisor()",
 )

@@ -49,7 +49,7 @@ def compare(
     ranked, place, on_dev = decision.ranked, decision.place, decision.on_dev
     best = ranked[0].metrics
     listed = [*ranked, *(each for each in systems if each.metrics.system in unranked)]
-    out_of_fold = not corpus.rows["test"]
+    out_of_fold = not corpus.rows.get("test")
     tested = ranked if out_of_fold else listed
     on_test = against(tested, place, [each.test for each in tested], alpha)
     rows = [

@@ -199,7 +199,9 @@ def test_a_value_of_the_wrong_type_shows_no_address(tmp_path: Path) -> None:
     address = f"postgresql://me:{SECRET}@host/reviews"
     toy = "name: toy\nabout: toy\nlanguage: en\ntask: single\nlicence: none\nfiles:\n- path: x\n"
     (tmp_path / "toy.yaml").write_text(f"{toy}  url: {{a: '{address}'}}\n")
-    (tmp_path / "params.yaml").write_text(f"dataset: toy\nseeds: [0]\nretrain: {{database: '{address}'}}\n")
+    (tmp_path / "params.yaml").write_text(
+        f"dataset: toy\nseeds: [0]\nviews: {{}}\nsystems: {{}}\nretrain: {{database: '{address}'}}\n"
+    )
     for name, read in (("toy.yaml", read_source), ("params.yaml", load)):
         with pytest.raises(ParameterError, match=r"is a value with a URL \(not shown\)") as caught:
             read(tmp_path / name)  # type: ignore[operator]

@@ -22,7 +22,7 @@ def listed(folder: Path, pattern: str = "*") -> str:
 def test_a_manifest_names_data_code_parameters_and_weights(tmp_path: Path, pos: Path) -> None:
     view = view_of(tmp_path / "view", pos, TEXTS)
     first = trained(view, tmp_path / "first")["provenance"]
-    assert set(first) == {"data", "code", "parameters", "weights"}
+    assert set(first) == {"data", "rows", "code", "parameters", "weights"}
     assert first["data"] == listed(view.folder)
     assert first["code"] == listed(Path(epigram.__file__).parent, "*.py")
     assert first["weights"] == hashlib.sha256((tmp_path / "first/model.safetensors").read_bytes()).hexdigest()
@@ -35,7 +35,7 @@ def test_a_manifest_names_data_code_parameters_and_weights(tmp_path: Path, pos: 
         assert {key for key in first if changed["provenance"][key] != first[key]} == {"parameters", "weights"}, name
     other = view_of(tmp_path / "other", pos, [*TEXTS[:-1], ("good plot", "pos")])
     found = trained(other, tmp_path / "data")["provenance"]
-    assert {key for key in first if found[key] != first[key]} == {"data", "weights"}
+    assert {key for key in first if found[key] != first[key]} == {"data", "rows", "weights"}
 
 
 def test_the_code_s_hash_is_of_its_paths_and_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

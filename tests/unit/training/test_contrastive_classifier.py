@@ -215,7 +215,7 @@ def test_a_killed_training_ends_as_one_that_was_not(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path / "steps")
     state = checkpoints.latest()
     assert state is not None
-    assert state.facts["place"]["step"] == 50
+    assert state.facts["position"]["step"] == 50
     again = KINDS[KIND](model_of(seed=4), texts, texts, replace(options, checkpoints=checkpoints)).model
     assert all(map(np.array_equal, digest(again), digest(fit(texts).model)))
 

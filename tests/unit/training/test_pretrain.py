@@ -24,13 +24,8 @@ from epigram.text.settings import (
     ViewSettings,
 )
 from epigram.text.unlabelled import write_texts
-from epigram.training.loop.checkpoints import Checkpoints
-from epigram.training.loop.trainer import Trainer
 from epigram.training.pretraining import shards
-from epigram.training.pretraining.masked_language import MaskedLanguage, MaskedLanguageModel
-from epigram.training.pretraining.pretrain_encoder import training_config
 from epigram.training.pretraining.shards import Shards, Texts
-from epigram.training.pretraining.word_masking import Masking
 from tests.support.pretraining import SMALL, params
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -75,33 +70,6 @@ def test_it_learns_to_name_what_is_hidden(pretrained: tuple[View, Path]) -> None
     assert about["accuracy"]["before"] < unigram + 0.1
     assert (about["texts"], about["held_out"]) == (392, 8)
     assert sorted(path.name for path in folder.iterdir()) == ["about.json", "encoder.json", "encoder.safetensors"]
-
-
-@pytest.mark.filterwarnings("ignore:.*no-op:UserWarning")
-def test_the_loss_is_followed_on_the_device_of_the_texts(
-    encoded_view: Callable[[ViewSettings], Path], tmp_path: Path
-) -> None:
-    view, settings = View.load(encoded_view(ViewSettings())), PretrainSettings(**SMALL)
-    write_texts(tmp_path, view, None)
-    texts = Texts.load(tmp_path, "train")
-
-    def pretrainer(name: str) -> Trainer:
-        device = torch.device(name)
-        encoder: Any = RECIPES["transformer"].build(data_spec_of(view, 32)).encoder  # type: ignore[union-attr]
-        part, masking = (
-            Shards(texts, template_of(view, 32), device),
-            Masking(share=0.2, mask_id=4, ordinary=torch.ones(1)),
-        )
-        model = MaskedLanguageModel(encoder).to(device)
-        objective = MaskedLanguage(part, part, masking, training_config(settings), seed=settings.seed)
-        return Trainer(model, objective, seed=settings.seed, checkpoints=Checkpoints(tmp_path / "steps"))
-
-    state = pretrainer("cpu").state()
-    assert state is not None
-    Checkpoints(tmp_path / "steps").save(0, state)
-    made = pretrainer("meta")  # stands for a GPU: it has tensors of its own, without values
-    made._resume()
-    assert made.running.device.type == "meta"
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:

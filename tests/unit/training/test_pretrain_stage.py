@@ -108,7 +108,12 @@ def test_a_view_that_was_encoded_without_further_texts_does_not_read_them(
         (b"a", "data/local/mroe.txt", InputMissingError, "views.v.pretrain.texts is 'data/local/mroe.txt'"),
         (b"a", "/etc/passwd", ParameterError, "expected a file in data/local"),
         (b"a", "data/local/../../more.txt", ParameterError, "expected a file in data/local"),
-        ("很好\n".encode() + "不错\n".encode("gbk"), None, DataError, "more.txt line 2 is not UTF-8 at byte 0"),
+        (
+            "很好\n".encode() + "不错\n".encode("gbk"),
+            None,
+            DataError,
+            "more.txt line 2 is not UTF-8, it looks like gbk; convert it to UTF-8",
+        ),
         ("很好\n".encode("utf-16"), None, DataError, "more.txt line 1 is not UTF-8"),
         (b"\n \n", None, DataError, "more.txt contains no text"),
     ],

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from epigram.core.ragged import Ragged
@@ -13,7 +13,9 @@ from epigram.models.text_template import TextTemplate
 from epigram.nn.encoders.pretrained import PretrainedConfig
 from epigram.nn.layers.types import DataSpec
 from epigram.text.settings import PretrainSettings
+from epigram.training.loop.callback import Callback
 from epigram.training.loop.checkpoints import Checkpoints
+from epigram.training.loop.snapshot import take_snapshot
 from epigram.training.loop.trainer import Trainer
 from epigram.training.pretraining.masked_language import MaskedLanguage, MaskedLanguageModel
 from epigram.training.pretraining.pretrain_encoder import training_config
@@ -62,6 +64,19 @@ def pretrainer(checkpoints: Checkpoints | None = None) -> Trainer:
     return Trainer(MaskedLanguageModel(encoder), objective, seed=settings.seed, checkpoints=checkpoints)
 
 
+class StoppedError(Exception):
+    """Raised in place of a kill."""
+
+
+class StopAfterFour(Callback):
+    """Ends a training after its fourth step."""
+
+    def between_steps(self, trainer: Trainer) -> None:
+        """Raise StoppedError after the fourth step."""
+        if trainer.position.step == 4:
+            raise StoppedError
+
+
 def test_every_measurement_hides_the_same_words() -> None:
     trainer = pretrainer()
     assert isinstance(trainer.objective, MaskedLanguage)
@@ -72,8 +87,10 @@ def test_a_resumed_pretraining_ends_with_the_same_weights(tmp_path: Path) -> Non
     whole = pretrainer()
     record = whole.run()
     stopped = pretrainer()
-    assert len(list(islice(stopped._epoch(), 4))) == 4
-    state, checkpoints = stopped.state(), Checkpoints(tmp_path)
+    stopped.callbacks.append(StopAfterFour())
+    with pytest.raises(StoppedError):
+        stopped.run()
+    state, checkpoints = take_snapshot(stopped), Checkpoints(tmp_path)
     assert state is not None
     checkpoints.save(4, state)
     resumed = pretrainer(Checkpoints(tmp_path))

@@ -67,7 +67,7 @@ class ValidatedCorpus:
         found = hashlib.sha256(repr(self.labels).encode())
         for split in self.splits:
             for batch in self.batches(split, "row", "text", self.label_column):
-                found.update(repr((split, batch.rows())).encode())
+                found.update("".join(f"{split} {row!r}\n" for row in batch.iter_rows()).encode())
         return found.hexdigest()
 
     @property
