@@ -10,7 +10,7 @@ from benchmarks.accuracy_catalogue import TOOLS
 from benchmarks.accuracy_data import SETS
 from benchmarks.accuracy_grid import Filled, Grid, paired
 from benchmarks.accuracy_statistics import Difference, difference, mean_draws
-from epigram.evaluation.significance import holm
+from epigram.evaluation.comparison.significance import holm
 
 ALPHA = 0.05
 BUSY = 0.2  # processors used by others above which a time is marked

@@ -11,7 +11,7 @@ from benchmarks.corpora import encoded
 from benchmarks.plain_loop import examples_of, padded_batches
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan
-from epigram.inference.dataset_batches import batches_of, template_of
+from epigram.inference.predictors.dataset_batches import batches_of, template_of
 from epigram.models.batches import TextBatches
 from epigram.text.dataset.encoded_dataset import Split, View
 

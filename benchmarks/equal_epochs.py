@@ -22,7 +22,7 @@ from benchmarks.intervals import Right, difference
 from benchmarks.plain_loop import PADDINGS, Settings, examples_of, predictions
 from benchmarks.plain_loop import train as train_plain
 from benchmarks.timing import Plan
-from epigram.inference.dataset_batches import batches_of, template_of
+from epigram.inference.predictors.dataset_batches import batches_of, template_of
 from epigram.models.precision import has_fast_bf16
 from epigram.models.predict import predict
 from epigram.text.dataset.encoded_dataset import Split, View

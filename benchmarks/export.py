@@ -18,10 +18,10 @@ from benchmarks.corpora import minilm as minilm_view
 from benchmarks.intervals import difference
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, Run, cores
-from epigram.inference.dataset_batches import batches_of, template_of
-from epigram.inference.export import export
-from epigram.inference.quantize import write_quantized
-from epigram.inference.runtime import OnnxModel
+from epigram.inference.onnx.export import export
+from epigram.inference.onnx.quantize import write_quantized
+from epigram.inference.predictors.dataset_batches import batches_of, template_of
+from epigram.inference.predictors.runtimes import OnnxModel
 from epigram.models.batches import TextBatches
 from epigram.models.precision import Precision, has_fast_bf16, matmul_precision, prepare_for_inference
 from epigram.models.predict import Predicted, predict

@@ -15,7 +15,7 @@ from benchmarks.corpora import change, encoded
 from benchmarks.intervals import Right
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, process
-from epigram.inference.dataset_batches import batches_of
+from epigram.inference.predictors.dataset_batches import batches_of
 from epigram.models.predict import predict
 from epigram.models.recipe import ENCODERS, parse_part
 from epigram.models.serialization import load as load_model

@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.configs import config_of
 from benchmarks.corpora import checkpoint, chosen, staged
-from epigram.inference.dataset_batches import batches_of, template_of
+from epigram.inference.predictors.dataset_batches import batches_of, template_of
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.predict import predict
 from epigram.recipes.registry import RECIPES

@@ -23,19 +23,19 @@ import torch
 from numpy.typing import NDArray
 
 from epigram.core.ragged import Ragged
-from epigram.evaluation.build_ensemble import build
-from epigram.evaluation.choose_system import decide
-from epigram.evaluation.comparison import compare
-from epigram.evaluation.ensemble import parts_of
-from epigram.evaluation.ensemble_record import ENSEMBLE
+from epigram.evaluation.comparison.choose_system import decide
+from epigram.evaluation.comparison.comparison import compare
+from epigram.evaluation.comparison.scored_system import scored_system
+from epigram.evaluation.ensemble.build_ensemble import build
+from epigram.evaluation.ensemble.weights import parts_of
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.intervals import score_interval
-from epigram.evaluation.results import Cost, Evaluated, Interval
-from epigram.evaluation.scored_system import scored_system
-from epigram.evaluation.scoring import RowScores
+from epigram.evaluation.metrics.intervals import score_interval
+from epigram.evaluation.metrics.scoring import RowScores
+from epigram.evaluation.records.ensemble_record import ENSEMBLE
+from epigram.evaluation.records.results import Cost, Evaluated, Interval
+from epigram.evaluation.records.summary import Corpus
 from epigram.evaluation.settings import EnsembleSettings, EvaluateSettings
 from epigram.evaluation.splits import GoldSplit, SystemOutput, Target
-from epigram.evaluation.summary import Corpus
 from epigram.models.batches import TextBatches
 from epigram.models.predict import Array, Predicted, predict
 from epigram.models.recipe import Recipe

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from epigram.core.ragged import Ragged
-from epigram.inference.dataset_batches import default_device
+from epigram.inference.predictors.dataset_batches import default_device
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.recipe import ENCODERS, HEADS

@@ -16,8 +16,8 @@ from benchmarks.corpora import minilm as minilm_view
 from benchmarks.inference_peers import Peer, peers
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, cores, process
-from epigram.inference.dataset_batches import template_of
-from epigram.inference.predictor import Predictor
+from epigram.inference.predictors.dataset_batches import template_of
+from epigram.inference.predictors.predictor import Predictor
 from epigram.models.serialization import save
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.timing import cores
-from epigram.inference.graph import AXES, OPSET
+from epigram.inference.onnx.graph import AXES, OPSET
 
 INPUTS = ("input_ids", "attention_mask")
 Batch = dict[str, NDArray[np.int64]]  # of each of INPUTS, (B, L)

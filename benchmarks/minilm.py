@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from epigram.inference.dataset_batches import data_spec_of
+from epigram.inference.predictors.dataset_batches import data_spec_of
 from epigram.models.precision import has_fast_bf16
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View

@@ -26,7 +26,7 @@ from benchmarks.configs import config_of
 from benchmarks.corpora import change, download
 from benchmarks.intervals import Right, difference
 from benchmarks.timing import process
-from epigram.inference.dataset_batches import batches_of, data_spec_of, template_of
+from epigram.inference.predictors.dataset_batches import batches_of, data_spec_of, template_of
 from epigram.models.predict import predict
 from epigram.nn.layers.pos_weighting import token_weights
 from epigram.recipes.registry import RECIPES

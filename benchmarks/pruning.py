@@ -20,7 +20,7 @@ from benchmarks.corpora import PRUNED, chosen, staged
 from benchmarks.intervals import Right, difference
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan
-from epigram.inference.dataset_batches import data_spec_of
+from epigram.inference.predictors.dataset_batches import data_spec_of
 from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
 from epigram.pruning.depth import prune

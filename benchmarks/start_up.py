@@ -10,7 +10,7 @@ import torch
 from benchmarks.corpora import encoded, minilm
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan, SkippedError, process
-from epigram.inference.dataset_batches import data_spec_of, template_of
+from epigram.inference.predictors.dataset_batches import data_spec_of, template_of
 from epigram.models.serialization import save
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View

@@ -31,7 +31,7 @@ from benchmarks.batches import MAX_TOKENS, texts_of
 from benchmarks.configs import config_of
 from benchmarks.corpora import checkpoint, staged
 from benchmarks.timing import cores
-from epigram.inference.dataset_batches import batches_of, data_spec_of, template_of
+from epigram.inference.predictors.dataset_batches import batches_of, data_spec_of, template_of
 from epigram.models.predict import predict
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View

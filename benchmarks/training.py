@@ -14,7 +14,7 @@ from benchmarks.measured_steps import STEPS, WARM_UP, examples_of_both, our_run,
 from benchmarks.plain_loop import PADDINGS, Settings
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan
-from epigram.inference.dataset_batches import data_spec_of
+from epigram.inference.predictors.dataset_batches import data_spec_of
 from epigram.models.precision import has_fast_bf16
 from epigram.nn.layers.dropout import Dropout, replace_dropout
 from epigram.recipes.registry import RECIPES

@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 
     from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError
     from epigram.inference.attention import TextAttention, attention_maps
-    from epigram.inference.base_predictor import BasePredictor, TextPrediction
-    from epigram.inference.ensemble_predictor import EnsemblePredictor
-    from epigram.inference.predictor import Predictor
-    from epigram.inference.words import Word
+    from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction, Word
+    from epigram.inference.predictors.ensemble_predictor import EnsemblePredictor
+    from epigram.inference.predictors.predictor import Predictor
 
 __all__ = [
     "BasePredictor",
@@ -43,10 +42,9 @@ __all__ = [
 MODULES = {
     "epigram.core.errors": ("DataError", "EpigramError", "InputMissingError", "ParameterError"),
     "epigram.inference.attention": ("TextAttention", "attention_maps"),
-    "epigram.inference.base_predictor": ("BasePredictor", "TextPrediction"),
-    "epigram.inference.ensemble_predictor": ("EnsemblePredictor",),
-    "epigram.inference.predictor": ("Predictor",),
-    "epigram.inference.words": ("Word",),
+    "epigram.inference.predictors.base_predictor": ("BasePredictor", "TextPrediction", "Word"),
+    "epigram.inference.predictors.ensemble_predictor": ("EnsemblePredictor",),
+    "epigram.inference.predictors.predictor": ("Predictor",),
 }
 __version__: str
 
@@ -59,7 +57,7 @@ def load(folder: str | Path, *, min_confidence: float = 0.0) -> BasePredictor:
     """
     from pathlib import Path
 
-    from epigram.inference.open_predictor import open_predictor
+    from epigram.inference.predictors.open_predictor import open_predictor
 
     return open_predictor(Path(folder), min_confidence=min_confidence)
 

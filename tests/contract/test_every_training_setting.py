@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from epigram.core.errors import ParameterError
-from epigram.inference.dataset_batches import data_spec_of
+from epigram.inference.predictors.dataset_batches import data_spec_of
 from epigram.models.recipe import Recipe
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View

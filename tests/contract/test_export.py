@@ -17,11 +17,10 @@ from epigram.cli import app as cli
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.extras import MissingPackageError
 from epigram.core.files import sha256
-from epigram.inference import graph, quantize
-from epigram.inference.export import PACKAGES, export
-from epigram.inference.ngram_runtime import open_graph
-from epigram.inference.predictor import Predictor
-from epigram.inference.runtime import OnnxModel
+from epigram.inference.onnx import graph, quantize
+from epigram.inference.onnx.export import PACKAGES, export
+from epigram.inference.predictors.predictor import Predictor
+from epigram.inference.predictors.runtimes import OnnxModel, open_graph
 from epigram.models.precision import resolve_precision
 from epigram.models.predict import predict
 from epigram.models.serialization import load

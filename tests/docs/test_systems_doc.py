@@ -17,8 +17,8 @@ import yaml
 
 from epigram.core.config_types import validate_as
 from epigram.core.ragged import Ragged
-from epigram.evaluation.comparison import compare
-from epigram.evaluation.summary import Corpus
+from epigram.evaluation.comparison.comparison import compare
+from epigram.evaluation.records.summary import Corpus
 from epigram.models.attention_maps import AttentionMaps
 from epigram.models.batches import TextBatches
 from epigram.models.predict import predict

@@ -10,7 +10,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epigram.evaluation.thresholds import tuned_thresholds
+from epigram.evaluation.tuning.thresholds import tuned_thresholds
 from epigram.models.batches import TextBatches
 from epigram.models.text_template import TextTemplate
 from epigram.text.pos import pos_table

@@ -11,7 +11,7 @@ import pytest
 import torch
 import yaml
 
-from epigram.inference.predictor import Predictor
+from epigram.inference.predictors.predictor import Predictor
 from epigram.models.serialization import load
 from epigram.stages import augment, download, encode, pos_table, pretrain, train, validate
 from epigram.training.distributed.threads import available_cores

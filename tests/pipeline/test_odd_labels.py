@@ -11,7 +11,7 @@ import pytest
 from markupsafe import escape
 
 from epigram.core.records import read_record
-from epigram.evaluation.results import Metrics
+from epigram.evaluation.records.results import Metrics
 from epigram.report import charts
 from epigram.runner.runs import markdown
 from tests.support.bad_input import Workshop

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from epigram.core.files import sha256
-from epigram.evaluation.results import read_evaluation
-from epigram.evaluation.thresholds import tuned_thresholds
-from epigram.inference.dataset_batches import batches_of
+from epigram.evaluation.records.results import read_evaluation
+from epigram.evaluation.tuning.thresholds import tuned_thresholds
+from epigram.inference.predictors.dataset_batches import batches_of
 from epigram.models.predict import predict
 from epigram.models.serialization import load
 from epigram.text.dataset.encoded_dataset import View

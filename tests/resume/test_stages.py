@@ -15,7 +15,7 @@ import pytest
 import torch
 import yaml
 
-from epigram.inference.dataset_batches import batches_of
+from epigram.inference.predictors.dataset_batches import batches_of
 from epigram.models.serialization import load
 from epigram.pruning.depth import layer_accuracies
 from epigram.text.dataset.encoded_dataset import View

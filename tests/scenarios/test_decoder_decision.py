@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from epigram.inference.predictor import Predictor
+from epigram.inference.predictors.predictor import Predictor
 from epigram.models.serialization import load
 from tests.support.bad_input import Workshop
 from tests.support.certain import (

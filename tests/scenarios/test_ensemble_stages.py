@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from epigram.evaluation.ensemble_record import EnsembleRecord
-from epigram.evaluation.results import read_evaluation
-from epigram.inference.open_predictor import open_predictor
+from epigram.evaluation.records.ensemble_record import EnsembleRecord
+from epigram.evaluation.records.results import read_evaluation
+from epigram.inference.predictors.open_predictor import open_predictor
 from epigram.runner.retraining.challenge import read_predictions
 from epigram.stages.ensemble import load_split
 from epigram.text.dataset.validated_corpus import ValidatedCorpus

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from epigram.core.files import read_json
-from epigram.evaluation.examine_train import examine_train, sample_train
+from epigram.evaluation.quality.examine_train import examine_train, sample_train
 from epigram.evaluation.settings import ExamineSettings
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from tests.support.bad_input import Workshop
@@ -144,7 +144,7 @@ def test_all_near_duplicates_are_counted_and_the_most_similar_are_kept(
     for place, word, label in ((7, "large", "money"), (11, "largest", "arts"), (12, "small", "arts")):
         rows[place] = {"text": text.replace("large", word), "label": label, "split": "train"}
     corpus_of_pairs = ValidatedCorpus.read(examined(tmp_path, rows).root / "data/validated")
-    monkeypatch.setattr("epigram.evaluation.examine_train.MAX_PAIRS", 1)
+    monkeypatch.setattr("epigram.evaluation.quality.examine_train.MAX_PAIRS", 1)
     found = examine_train(corpus_of_pairs, ExamineSettings())
     assert ([(pair.row, pair.other_row) for pair in found.pairs], found.pair_count) == ([(7, 11)], 2)
 

@@ -11,9 +11,9 @@ import pytest
 from safetensors.numpy import load_file
 
 from epigram.core.files import read_json
-from epigram.evaluation.results import read_evaluation
-from epigram.evaluation.thresholds import tuned_thresholds
-from epigram.inference.predictor import Predictor
+from epigram.evaluation.records.results import read_evaluation
+from epigram.evaluation.tuning.thresholds import tuned_thresholds
+from epigram.inference.predictors.predictor import Predictor
 from epigram.models.serialization import load
 from epigram.text.dataset.encoded_dataset import View
 from tests.support.bad_input import Workshop

@@ -11,10 +11,10 @@ import pytest
 from safetensors.numpy import load_file
 
 from epigram.core.files import read_json, sha256
-from epigram.evaluation.results import read_evaluation
-from epigram.evaluation.temperature import fit_temperature
-from epigram.evaluation.thresholds import tuned_thresholds
-from epigram.inference.predictor import Predictor
+from epigram.evaluation.records.results import read_evaluation
+from epigram.evaluation.tuning.temperature import fit_temperature
+from epigram.evaluation.tuning.thresholds import tuned_thresholds
+from epigram.inference.predictors.predictor import Predictor
 from epigram.models.predict import Predicted
 from epigram.models.serialization import load
 from epigram.models.settings import System

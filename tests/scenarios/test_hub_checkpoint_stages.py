@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from epigram.core.files import read_json
-from epigram.inference.predictor import Predictor
+from epigram.inference.predictors.predictor import Predictor
 from epigram.models.serialization import load
 from epigram.text.dataset.encoded_dataset import View
 from tests.support.bad_input import Ended, Workshop

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 import epigram
 from epigram.core.files import read_json
-from epigram.inference.export import export
-from epigram.inference.predictor import Predictor
+from epigram.inference.onnx.export import export
+from epigram.inference.predictors.predictor import Predictor
 from epigram.models.serialization import load
 from epigram.nn.layers.types import Tokens
 from epigram.text.dataset.encoded_dataset import View

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from epigram.inference.predictor import Predictor, TextPrediction
+from epigram.inference.predictors.predictor import Predictor, TextPrediction
 from tests.support.bad_input import Workshop
 from tests.support.certain import (
     LABELS,

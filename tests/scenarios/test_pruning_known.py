@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from epigram.evaluation.pruning_record import SeedPruning
+from epigram.evaluation.records.pruning_record import SeedPruning
 from epigram.models.manifest import TrainingFacts
 from epigram.models.serialization import Saved
 from epigram.models.text_template import TextTemplate

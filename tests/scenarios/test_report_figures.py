@@ -14,9 +14,9 @@ from unittest import mock
 import pytest
 from rich.console import Console
 
-from epigram.evaluation.formats import abbreviate, percent
-from epigram.evaluation.summary import Row, read_summary
-from epigram.inference import measure
+from epigram.evaluation.comparison.formats import abbreviate, percent
+from epigram.evaluation.records.summary import Row, read_summary
+from epigram.inference.predictors import measure
 from epigram.models.batches import TextBatches
 from epigram.report.terminal import comparison_table
 from epigram.runner.runs import markdown

@@ -9,13 +9,13 @@ import pytest
 
 from epigram.core.config_types import validate_as
 from epigram.evaluation.arrays import Floats
-from epigram.evaluation.comparison import compare
+from epigram.evaluation.comparison.comparison import compare
+from epigram.evaluation.comparison.scored_system import scored_system
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.results import Decision, Evaluated
-from epigram.evaluation.scored_system import scored_system
+from epigram.evaluation.records.results import Decision, Evaluated
+from epigram.evaluation.records.summary import Corpus, Summary
 from epigram.evaluation.settings import EvaluateSettings, Preference
 from epigram.evaluation.splits import GoldSplit, SystemOutput, Target
-from epigram.evaluation.summary import Corpus, Summary
 from tests.support.evaluation_samples import corpus, cost, system
 
 SETTINGS = EvaluateSettings(resamples=200, surest_errors=5)

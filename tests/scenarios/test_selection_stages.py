@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from epigram.inference.predictor import Predictor
+from epigram.inference.predictors.predictor import Predictor
 from epigram.models.serialization import load
 from tests.support.bad_input import Workshop
 from tests.support.certain import (

@@ -12,9 +12,9 @@ import pytest
 from safetensors.numpy import load_file
 
 from epigram.core.files import read_arrays
-from epigram.evaluation.results import read_evaluation
-from epigram.evaluation.temperature import fit_temperature
-from epigram.inference.open_predictor import open_predictor
+from epigram.evaluation.records.results import read_evaluation
+from epigram.evaluation.tuning.temperature import fit_temperature
+from epigram.inference.predictors.open_predictor import open_predictor
 from epigram.models.manifest import TrainingFacts
 from epigram.models.serialization import load
 from epigram.models.settings import System

@@ -13,10 +13,10 @@ import pytest
 
 from epigram.core.errors import DataError, EpigramError, ParameterError
 from epigram.core.files import read_arrays, sha256, write_arrays
-from epigram.evaluation.ensemble_record import EnsembleRecord
-from epigram.evaluation.results import read_evaluation
-from epigram.evaluation.student_record import StudentRecord, read_students
-from epigram.inference.open_predictor import open_predictor
+from epigram.evaluation.records.ensemble_record import EnsembleRecord
+from epigram.evaluation.records.results import read_evaluation
+from epigram.evaluation.records.student_record import StudentRecord, read_students
+from epigram.inference.predictors.open_predictor import open_predictor
 from epigram.models.manifest import TrainingFacts
 from epigram.runner.workspace.overrides import check_systems, check_teachers
 from epigram.text.dataset.encoded_dataset import View

@@ -19,7 +19,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from epigram.core.ragged import Ragged
-from epigram.inference.dataset_batches import batches_of, count_truncated, data_spec_of, template_of
+from epigram.inference.predictors.dataset_batches import batches_of, count_truncated, data_spec_of, template_of
 from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.predict import predict

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from epigram.evaluation.results import read_evaluation
-from epigram.inference.open_predictor import open_predictor
+from epigram.evaluation.records.results import read_evaluation
+from epigram.inference.predictors.open_predictor import open_predictor
 from tests.support.bad_input import Workshop
 from tests.support.certain import COMPARED, FILLERS, LABELS, SYSTEMS, WORD, run, run_to_augment
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from epigram.core.ragged import Ragged
-from epigram.evaluation.ensemble_record import EnsembleRecord
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.results import Cost, Evaluated, Task, write_evaluation
+from epigram.evaluation.records.ensemble_record import EnsembleRecord
+from epigram.evaluation.records.results import Cost, Evaluated, Task, write_evaluation
 from epigram.evaluation.settings import EvaluateSettings
 from epigram.evaluation.splits import GoldSplit, SystemOutput, Target
-from epigram.evaluation.word_predictions import Words
+from epigram.evaluation.tokens.word_predictions import Words
 from tests.support.certain import COMPARED
 
 SETTINGS = EvaluateSettings(resamples=200, surest_errors=5)

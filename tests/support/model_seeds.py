@@ -92,7 +92,7 @@ def table_and_view(folder: Path) -> tuple[Path, Path]:
 
 
 def of_stages(folder: Path) -> list[Format]:
-    from epigram.inference.dataset_batches import batches_of, data_spec_of, template_of
+    from epigram.inference.predictors.dataset_batches import batches_of, data_spec_of, template_of
     from epigram.text.dataset.encoded_dataset import View
     from epigram.text.dataset.validated_corpus import SPLITS, ValidatedCorpus
     from epigram.text.pos import pos_table
@@ -172,7 +172,7 @@ def sealed(folder: Path) -> None:
 
 def answer(folder: Path) -> None:
     """Let the model of `folder` predict."""
-    from epigram.inference.predictor import Predictor
+    from epigram.inference.predictors.predictor import Predictor
 
     for one in Predictor(folder).predict(["这店好", "", "差" * 40]):
         assert one.label in one.probabilities
@@ -196,7 +196,7 @@ def of_models(folder: Path) -> list[Format]:
 
 def of_graphs(folder: Path) -> list[Format]:
     """Return the formats of an ONNX graph; exports differ in bytes, so a case number does not reproduce a case."""
-    from epigram.inference.export import export
+    from epigram.inference.onnx.export import export
 
     here = folder / "graph"
     saved_model(folder / "graphed")

@@ -11,10 +11,10 @@ from tests.support.seeds import Format, in_header
 
 
 def of_results(folder: Path) -> list[Format]:
-    from epigram.evaluation.comparison import compare
-    from epigram.evaluation.pruning_record import Point, PruningRecord, SeedPruning
-    from epigram.evaluation.results import read_evaluation, write_evaluation
-    from epigram.evaluation.summary import Corpus, read_summary, write_summary
+    from epigram.evaluation.comparison.comparison import compare
+    from epigram.evaluation.records.pruning_record import Point, PruningRecord, SeedPruning
+    from epigram.evaluation.records.results import read_evaluation, write_evaluation
+    from epigram.evaluation.records.summary import Corpus, read_summary, write_summary
     from tests.support.evaluation_samples import system
 
     sound = system("sound", [{1}], [{2}], rows=12, labelled=True, words_wrong=[{3}])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import epigram
-from epigram.inference.predictor import Predictor
+from epigram.inference.predictors.predictor import Predictor
 from tests.support.linear_models import TRAIN, svm
 
 

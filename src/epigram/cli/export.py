@@ -19,7 +19,7 @@ def main(
 
     Example: epigram export runs/latest/model exported
     """
-    from epigram.inference.export import export as write
+    from epigram.inference.onnx.export import export as write
 
     write(model, out, int8=int8)
     size = sum(file.stat().st_size for file in out.rglob("*")) / 1e6

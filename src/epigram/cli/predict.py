@@ -18,7 +18,7 @@ from epigram.process.display import echo, json_text
 from epigram.text.lines import decode_lines, read_lines
 
 if TYPE_CHECKING:
-    from epigram.inference.base_predictor import BasePredictor
+    from epigram.inference.predictors.base_predictor import BasePredictor
     from epigram.inference.tables import RowCounts
 
 BATCH_SIZE = 1024  # texts per prediction call and write
@@ -76,7 +76,7 @@ def _is_table(path: Path) -> bool:
 
 
 def _predict_table(model: Path, table: Path, out: Path, text: str, force: bool, min_confidence: float) -> None:
-    from epigram.inference.open_predictor import open_predictor
+    from epigram.inference.predictors.open_predictor import open_predictor
     from epigram.inference.tables import predict_table
 
     predictor = open_predictor(model, min_confidence=min_confidence)
@@ -86,9 +86,9 @@ def _predict_table(model: Path, table: Path, out: Path, text: str, force: bool, 
 
 
 def _predict_texts(model: Path, lines: Iterator[str], as_json: bool, min_confidence: float) -> None:
-    from epigram.inference.open_predictor import open_predictor
+    from epigram.inference.predictors.base_predictor import bracket_labels
+    from epigram.inference.predictors.open_predictor import open_predictor
     from epigram.inference.tables import RowCounts
-    from epigram.inference.words import bracket_labels
 
     predictor = open_predictor(model, min_confidence=min_confidence)
     counts, multi = RowCounts(), predictor.multi

@@ -23,7 +23,7 @@ def main(
 
     Example: epigram suggest runs/latest/model more.txt --out next.csv
     """
-    from epigram.inference.open_predictor import open_predictor
+    from epigram.inference.predictors.open_predictor import open_predictor
     from epigram.inference.suggestions import suggest
     from epigram.inference.table_writer import check_output, table_writer
 

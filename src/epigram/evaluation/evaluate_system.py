@@ -9,14 +9,15 @@ import numpy as np
 
 from epigram.core.errors import ParameterError
 from epigram.evaluation.arrays import Floats
-from epigram.evaluation.calibration import calibrate, reliability
-from epigram.evaluation.calibration_results import Calibration
-from epigram.evaluation.coverage import coverage_curve
-from epigram.evaluation.decisions import seed_thresholds
-from epigram.evaluation.intervals import macro_f1_interval, score_interval
-from epigram.evaluation.metrics import class_scores, mean, per_class
-from epigram.evaluation.mistakes import most_confident_errors
-from epigram.evaluation.results import (
+from epigram.evaluation.metrics.calibration import calibrate, coverage_curve, reliability
+from epigram.evaluation.metrics.counts import class_scores, mean, per_class
+from epigram.evaluation.metrics.decisions import seed_thresholds
+from epigram.evaluation.metrics.intervals import macro_f1_interval, score_interval
+from epigram.evaluation.metrics.mistakes import most_confident_errors
+from epigram.evaluation.metrics.scoring import SCORE, SplitPredictions
+from epigram.evaluation.metrics.slices import slices
+from epigram.evaluation.records.results import (
+    Calibration,
     ClassifierAccuracy,
     ClassScores,
     Cost,
@@ -25,12 +26,10 @@ from epigram.evaluation.results import (
     Metrics,
     SeedMetrics,
 )
-from epigram.evaluation.scoring import SCORE, SplitPredictions
+from epigram.evaluation.records.split_record import SplitRecord, WordRecord
 from epigram.evaluation.settings import EvaluateSettings
-from epigram.evaluation.slices import slices
-from epigram.evaluation.split_record import SplitRecord, WordRecord
 from epigram.evaluation.splits import GoldSplit, ScoredSplit, SystemOutput, Target, score_split
-from epigram.evaluation.token_metrics import sentence_f1, token_metrics
+from epigram.evaluation.tokens.token_metrics import sentence_f1, token_metrics
 
 
 def evaluate_system(

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, Ints
-from epigram.evaluation.decisions import predict_labels
-from epigram.evaluation.intervals import fold_spread
-from epigram.evaluation.results import Decision, Task, TokenScores
-from epigram.evaluation.scoring import RowScores, SplitPredictions
-from epigram.evaluation.tokens import LabelledWords
-from epigram.evaluation.word_predictions import Words, most_likely
+from epigram.evaluation.metrics.decisions import predict_labels
+from epigram.evaluation.metrics.intervals import fold_spread
+from epigram.evaluation.metrics.scoring import RowScores, SplitPredictions
+from epigram.evaluation.records.results import Decision, Task, TokenScores
+from epigram.evaluation.tokens.tokens import LabelledWords
+from epigram.evaluation.tokens.word_predictions import Words, most_likely
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from epigram.core.errors import ParameterError
-from epigram.inference.base_predictor import list_texts
-from epigram.inference.predictor import Predictor, shift_spans
+from epigram.inference.predictors.base_predictor import list_texts
+from epigram.inference.predictors.predictor import Predictor, shift_spans
 from epigram.models.attention_maps import AttentionMaps, maps_of
 from epigram.models.classifier import Classifier
 from epigram.text.tokens.characters import strip

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.data.tables import formats, open_table
-from epigram.inference.base_predictor import BasePredictor
+from epigram.inference.predictors.base_predictor import BasePredictor
 from epigram.inference.tables import BATCH_TEXTS, check_columns, text_column
 from epigram.text.dataset.language import Language, as_language
 from epigram.text.dataset.text_matching import loose_text

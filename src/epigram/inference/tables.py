@@ -14,7 +14,7 @@ import polars as pl
 from epigram.core.config_types import nearest
 from epigram.core.errors import ParameterError
 from epigram.data.tables import TableFile, open_table
-from epigram.inference.base_predictor import BasePredictor, TextPrediction
+from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
 from epigram.inference.table_writer import check_output, table_writer
 
 BATCH_TEXTS = 4096  # texts per prediction call and write

@@ -13,10 +13,10 @@ import numpy as np
 
 from epigram.core.rounding import clearly_above
 from epigram.evaluation.arrays import Floats
-from epigram.evaluation.formats import percent, probability
-from epigram.evaluation.metrics import per_class
-from epigram.evaluation.scoring import SplitPredictions
-from epigram.evaluation.significance import verdict
+from epigram.evaluation.comparison.formats import percent, probability
+from epigram.evaluation.comparison.significance import verdict
+from epigram.evaluation.metrics.counts import per_class
+from epigram.evaluation.metrics.scoring import SplitPredictions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epigram.evaluation.pruning_record import Point, SeedPruning
+from epigram.evaluation.records.pruning_record import Point, SeedPruning
 from epigram.models.classifier import count_parameters
 from epigram.models.complexity import flops
 from epigram.models.manifest import TrainingFacts

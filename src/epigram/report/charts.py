@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import Any
 
-from epigram.evaluation.calibration_results import Bin, Coverage
-from epigram.evaluation.learning_curve import LearningCurve
-from epigram.evaluation.pruning_record import PruningRecord
-from epigram.evaluation.results import Metrics
-from epigram.evaluation.summary import Row
+from epigram.evaluation.quality.learning_curve import LearningCurve
+from epigram.evaluation.records.pruning_record import PruningRecord
+from epigram.evaluation.records.results import Bin, Coverage, Metrics
+from epigram.evaluation.records.summary import Row
 from epigram.report import classes
 
 INK, MUTED, LINE, ACCENT, SECOND = "#1d232b", "#667080", "#dfe3e8", "#2a62c4", "#c2570c"

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from epigram.evaluation.choices import pareto_front
-from epigram.evaluation.formats import (
+from epigram.evaluation.comparison.choices import pareto_front
+from epigram.evaluation.comparison.formats import (
     NO_TOKENS,
     SCORE_NAMES,
     abbreviate,
@@ -28,8 +28,8 @@ from epigram.evaluation.formats import (
     probability,
     score_with_interval,
 )
-from epigram.evaluation.results import Interval
-from epigram.evaluation.summary import Row, Summary
+from epigram.evaluation.records.results import Interval
+from epigram.evaluation.records.summary import Row, Summary
 from epigram.process.display import escape_markdown
 from epigram.report.table import Cell, Heading, Kind, Line, Table, markdown_table
 

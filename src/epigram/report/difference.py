@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from epigram.evaluation import formats
+from epigram.evaluation.comparison import formats
 from epigram.report import charts
 from epigram.report.page import DARK, report_environment
 

@@ -18,8 +18,8 @@ from statistics import mean
 from typing import Any
 
 from epigram.core.files import read_json, write_json
-from epigram.evaluation.results import Metrics
-from epigram.evaluation.summary import Row, Summary
+from epigram.evaluation.records.results import Metrics
+from epigram.evaluation.records.summary import Row, Summary
 from epigram.report import classes
 
 NUMBERS = ("dev_score", "test_score", "test_low", "test_high", "macro_f1", "token_f1", "ece")

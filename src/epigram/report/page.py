@@ -17,13 +17,13 @@ from epigram.core.config_types import validate_as
 from epigram.core.files import write_text
 from epigram.core.label_limits import list_names
 from epigram.core.templates import environment
-from epigram.evaluation import formats
-from epigram.evaluation.choices import three_choices
-from epigram.evaluation.ensemble_record import EnsembleRecord
-from epigram.evaluation.pruning_record import PruningRecord
-from epigram.evaluation.results import Metrics, read_text
-from epigram.evaluation.student_record import StudentRecord
-from epigram.evaluation.summary import Summary
+from epigram.evaluation.comparison import formats
+from epigram.evaluation.comparison.choices import three_choices
+from epigram.evaluation.records.ensemble_record import EnsembleRecord
+from epigram.evaluation.records.pruning_record import PruningRecord
+from epigram.evaluation.records.results import Metrics, read_text
+from epigram.evaluation.records.student_record import StudentRecord
+from epigram.evaluation.records.summary import Summary
 from epigram.report import charts
 from epigram.report.classes import ConfusedPair, LabelTable, confused_pairs, label_table
 from epigram.report.columns import comparison

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from epigram.evaluation.data_quality import NEAR_DUPLICATES, DataQuality
-from epigram.evaluation.formats import percent
-from epigram.evaluation.learning_curve import LearningCurve
+from epigram.evaluation.comparison.formats import percent
+from epigram.evaluation.quality.data_quality import NEAR_DUPLICATES, DataQuality
+from epigram.evaluation.quality.learning_curve import LearningCurve
 from epigram.report import charts
 from epigram.report.page import report_environment
 from epigram.text.dataset.language import Language

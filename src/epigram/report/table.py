@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from epigram.evaluation.results import Interval
+from epigram.evaluation.records.results import Interval
 from epigram.process.display import escape_markdown
 
 # text: left-aligned, from the user's data, escaped in Markdown; mark: left-aligned, written by epigram;

@@ -6,8 +6,8 @@ from rich import box
 from rich import table as rich
 from rich.text import Text
 
-from epigram.evaluation.formats import SCORE_NAMES
-from epigram.evaluation.summary import Summary
+from epigram.evaluation.comparison.formats import SCORE_NAMES
+from epigram.evaluation.records.summary import Summary
 from epigram.process.display import printable
 from epigram.report.columns import OUT_OF_FOLD, comparison
 from epigram.report.table import Table

@@ -23,7 +23,7 @@ from epigram.process.exits import handle_errors
 from epigram.process.stage_process import arguments, run_stage
 
 if TYPE_CHECKING:
-    from epigram.evaluation.results import Metrics
+    from epigram.evaluation.records.results import Metrics
 
 PARAMS = ("systems", "compare")
 DOCUMENTS = ("README.md", "history.json", "manifest.json", "out_of_fold.safetensors")  # not needed to predict
@@ -42,12 +42,12 @@ class Inputs:
 
 def run(names: list[str], settings: CompareSettings, inputs: Inputs, out: Path) -> None:
     """Compare the systems `names` and the ensemble, and write `out` atomically."""
-    from epigram.evaluation.comparison import compare
-    from epigram.evaluation.ensemble_record import EnsembleRecord
-    from epigram.evaluation.pruning_record import PruningRecord
-    from epigram.evaluation.results import read_evaluation, read_metrics, read_text
-    from epigram.evaluation.student_record import read_students
-    from epigram.evaluation.summary import read_corpus, with_sizes, write_summary
+    from epigram.evaluation.comparison.comparison import compare
+    from epigram.evaluation.records.ensemble_record import EnsembleRecord
+    from epigram.evaluation.records.pruning_record import PruningRecord
+    from epigram.evaluation.records.results import read_evaluation, read_metrics, read_text
+    from epigram.evaluation.records.student_record import read_students
+    from epigram.evaluation.records.summary import read_corpus, with_sizes, write_summary
     from epigram.report.columns import comparison_markdown
     from epigram.report.dvc_plots import write_plots
     from epigram.report.page import render
@@ -84,7 +84,7 @@ def run(names: list[str], settings: CompareSettings, inputs: Inputs, out: Path) 
 
 def _model(inputs: Inputs, metrics: Metrics) -> Path:
     """Return the folder of the first seed's model."""
-    from epigram.evaluation.ensemble_record import ENSEMBLE
+    from epigram.evaluation.records.ensemble_record import ENSEMBLE
 
     name = metrics.system
     return (inputs.ensemble if name == ENSEMBLE else inputs.pruned / name) / f"seed-{metrics.seeds[0].seed}"

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 from epigram.core.errors import ParameterError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json
 from epigram.core.settings import Params
-from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord
+from epigram.evaluation.records.ensemble_record import ENSEMBLE, EnsembleRecord
 from epigram.evaluation.settings import EnsembleSettings, EvaluateSettings
 from epigram.process.display import echo
 from epigram.process.exits import handle_errors
 from epigram.process.stage_process import arguments, run_stage
 
 if TYPE_CHECKING:
-    from epigram.evaluation.build_ensemble import Combined
-    from epigram.evaluation.results import Evaluated, SplitName
+    from epigram.evaluation.ensemble.build_ensemble import Combined
+    from epigram.evaluation.records.results import Evaluated, SplitName
     from epigram.evaluation.splits import GoldSplit
     from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
@@ -37,7 +37,7 @@ def load_split(evaluation: Evaluated, corpus: ValidatedCorpus, name: SplitName) 
 
     from epigram.core.ragged import Ragged
     from epigram.evaluation.splits import GoldSplit
-    from epigram.evaluation.word_predictions import Words
+    from epigram.evaluation.tokens.word_predictions import Words
     from epigram.text.dataset.text_matching import loose_text
 
     known = evaluation.split(name)
@@ -63,7 +63,7 @@ def load_split(evaluation: Evaluated, corpus: ValidatedCorpus, name: SplitName) 
 
 def write(out: Path, combined: Combined, pruned: Path) -> None:
     """Write `out` atomically: the record and, if there is an ensemble, its evaluation and models."""
-    from epigram.evaluation.results import write_files
+    from epigram.evaluation.records.results import write_files
 
     with atomic_folder(out) as new:
         if combined.evaluation is not None:
@@ -115,9 +115,9 @@ def write_speed(record: EnsembleRecord, out: Path, pruned: Path, seed: int) -> N
 @handle_errors
 def main() -> None:
     """Read the settings, select the members, and write the ensemble."""
-    from epigram.evaluation.build_ensemble import build
-    from epigram.evaluation.results import SPLITS, read_evaluation
-    from epigram.evaluation.student_record import read_students
+    from epigram.evaluation.ensemble.build_ensemble import build
+    from epigram.evaluation.records.results import SPLITS, read_evaluation
+    from epigram.evaluation.records.student_record import read_students
     from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
     validated, evaluated, pruned, out = map(Path, arguments("VALIDATED", "EVALUATED", "PRUNED", "OUT"))

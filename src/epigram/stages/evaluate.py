@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from epigram.evaluation.splits import GoldSplit
-    from epigram.evaluation.word_predictions import Words
+    from epigram.evaluation.tokens.word_predictions import Words
     from epigram.text.dataset.encoded_dataset import View
     from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
@@ -57,7 +57,7 @@ def load_words(rows: pl.DataFrame, view: View, path: Path) -> Words:
     import polars as pl
 
     from epigram.core.ragged import Ragged
-    from epigram.evaluation.word_predictions import Words
+    from epigram.evaluation.tokens.word_predictions import Words
 
     labels = rows["token_labels"].fill_null([])
     flat = labels.explode(empty_as_null=False)
@@ -83,10 +83,9 @@ def main() -> None:
     import numpy as np
 
     from epigram.evaluation.evaluate_system import evaluate_system
-    from epigram.evaluation.results import write_evaluation
+    from epigram.evaluation.records.results import write_evaluation
     from epigram.evaluation.splits import Target
-    from epigram.inference.latency import milliseconds_per_text
-    from epigram.inference.measure import combine_seeds, measure
+    from epigram.inference.predictors.measure import combine_seeds, measure, milliseconds_per_text
     from epigram.text.dataset.encoded_dataset import View
     from epigram.text.dataset.validated_corpus import ValidatedCorpus
 

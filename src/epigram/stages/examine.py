@@ -21,8 +21,8 @@ PARAMS = ("examine",)
 
 def run(settings: ExamineSettings, validated: Path, out: Path) -> None:
     """Examine the training rows and write `out` atomically."""
-    from epigram.evaluation.data_quality import write_quality
-    from epigram.evaluation.examine_train import examine_train
+    from epigram.evaluation.quality.data_quality import write_quality
+    from epigram.evaluation.quality.examine_train import examine_train
     from epigram.report.quality import describe_quality, render_quality
     from epigram.text.dataset.validated_corpus import ValidatedCorpus
 

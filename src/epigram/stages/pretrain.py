@@ -29,7 +29,7 @@ def run(name: str, settings: PretrainSettings, encoded: Path, out: Path) -> None
     """Pretrain an encoder on the training texts of a view, and one for each fold, and write `out` atomically."""
     import torch
 
-    from epigram.inference.dataset_batches import default_device
+    from epigram.inference.predictors.dataset_batches import default_device
     from epigram.text.dataset.encoded_dataset import View, fold_folder
     from epigram.text.local_files import local_file
     from epigram.training.distributed.hardware import hardware

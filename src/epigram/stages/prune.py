@@ -21,7 +21,7 @@ from epigram.process.stage_process import arguments, run_stage
 from epigram.pruning.settings import PruneSettings
 
 if TYPE_CHECKING:
-    from epigram.evaluation.pruning_record import SeedPruning
+    from epigram.evaluation.records.pruning_record import SeedPruning
     from epigram.models.serialization import Saved
     from epigram.pruning.depth import PruningResult
     from epigram.text.dataset.encoded_dataset import View
@@ -35,7 +35,7 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
     """Prune the model of one seed, resuming from its last checkpoint, and write the final model."""
     import torch
 
-    from epigram.inference.dataset_batches import batches_of, default_device
+    from epigram.inference.predictors.dataset_batches import batches_of, default_device
     from epigram.models.manifest import TrainingFacts
     from epigram.models.serialization import load
     from epigram.pruning.depth import PruningResult, prune
@@ -98,7 +98,7 @@ def unpruned_records(models: Path, seeds: list[int], settings: PruneSettings) ->
 
     They were fitted in closed form or have fewer than two layers. The result is empty if a model has to be loaded.
     """
-    from epigram.evaluation.pruning_record import SeedPruning
+    from epigram.evaluation.records.pruning_record import SeedPruning
     from epigram.models.manifest import TrainingFacts
 
     records = []
@@ -115,7 +115,7 @@ def unpruned_records(models: Path, seeds: list[int], settings: PruneSettings) ->
 
 def write(out: Path, records: list[SeedPruning], models: Path, student: Path) -> None:
     """Write `out` atomically: the final `models`, their records, and that of a `student`."""
-    from epigram.evaluation.pruning_record import PruningRecord
+    from epigram.evaluation.records.pruning_record import PruningRecord
 
     with atomic_folder(out) as whole:
         if student.exists():
@@ -127,8 +127,8 @@ def write(out: Path, records: list[SeedPruning], models: Path, student: Path) ->
 
 def prune_seeds(name: str, encoded: Path, models: Path, settings: PruneSettings, seeds: list[int], out: Path) -> None:
     """Prune the model of every seed, without those that an interrupted run has finished, and write `out`."""
-    from epigram.evaluation.pruning_record import SeedPruning
-    from epigram.inference.dataset_batches import default_device
+    from epigram.evaluation.records.pruning_record import SeedPruning
+    from epigram.inference.predictors.dataset_batches import default_device
     from epigram.text.dataset.encoded_dataset import View
     from epigram.training.distributed.hardware import hardware
     from epigram.training.resume import read_finished, resume_folder

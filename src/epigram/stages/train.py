@@ -105,7 +105,7 @@ def train_seeds(name: str, setup: Setup, system: System, seeds: list[int], warni
 
 
 def _print_notes(name: str, setup: Setup, warnings: list[str]) -> None:
-    from epigram.inference.dataset_batches import count_truncated, default_device, template_of
+    from epigram.inference.predictors.dataset_batches import count_truncated, default_device, template_of
     from epigram.training.distributed.hardware import hardware, has_unused_gpu
 
     if setup.recipe.by_gradient:

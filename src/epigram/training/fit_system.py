@@ -7,7 +7,13 @@ from typing import Any
 
 import torch
 
-from epigram.inference.dataset_batches import batches_of, data_spec_of, default_device, taught_batches, template_of
+from epigram.inference.predictors.dataset_batches import (
+    batches_of,
+    data_spec_of,
+    default_device,
+    taught_batches,
+    template_of,
+)
 from epigram.models.batches import TextBatches
 from epigram.models.predict import Array
 from epigram.models.recipe import Recipe

@@ -12,7 +12,7 @@ import torch
 from epigram.checkpoints.folders import unknown_language
 from epigram.core.errors import ParameterError
 from epigram.core.files import sha256
-from epigram.inference.dataset_batches import data_spec_of, default_device
+from epigram.inference.predictors.dataset_batches import data_spec_of, default_device
 from epigram.models.recipe import Recipe
 from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec

@@ -12,7 +12,7 @@ import numpy as np
 from epigram.core.config_types import is_name, shown
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import is_inside, read_arrays, sha256, write_arrays
-from epigram.evaluation.student_record import StudentRecord, Unranked
+from epigram.evaluation.records.student_record import StudentRecord, Unranked
 from epigram.models import manifest, provenance
 from epigram.models.predict import Array
 from epigram.models.provenance import code_hash
@@ -20,7 +20,7 @@ from epigram.models.settings import System
 from epigram.text.dataset.encoded_dataset import View
 
 if TYPE_CHECKING:
-    from epigram.inference.base_predictor import BasePredictor
+    from epigram.inference.predictors.base_predictor import BasePredictor
 
 KEPT = Path(".epigram/taught")  # predictions of teachers
 LOCAL, RUNS, MOVING = "data/local", "runs", {"latest", "champion"}  # links in RUNS that change
@@ -44,7 +44,7 @@ class Teacher:
     @classmethod
     def load(cls, name: str, system: System, view: View) -> Teacher:
         """Load the teacher of the system `name`. Raises ParameterError if it does not have the labels of the data."""
-        from epigram.inference.open_predictor import open_predictor
+        from epigram.inference.predictors.open_predictor import open_predictor
 
         path, where = str(system.teacher), f"systems.{name}.teacher"
         folder = teacher_folder(path, where)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from epigram.inference.dataset_batches import template_of
+from epigram.inference.predictors.dataset_batches import template_of
 from epigram.models.predict import Array
 from epigram.models.text_template import TextTemplate
 from epigram.training.cross_validation import CrossValidation, cross_validate

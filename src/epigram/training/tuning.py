@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.evaluation.temperature import fit_temperature
-from epigram.evaluation.thresholds import tuned_thresholds
-from epigram.inference.dataset_batches import batches_of, default_device
+from epigram.evaluation.tuning.temperature import fit_temperature
+from epigram.evaluation.tuning.thresholds import tuned_thresholds
+from epigram.inference.predictors.dataset_batches import batches_of, default_device
 from epigram.models.classifier import Classifier, decodes
 from epigram.models.precision import Precision
 from epigram.models.predict import Predicted, predict

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epigram.core.files import sha256
-from epigram.inference.dataset_batches import default_device
+from epigram.inference.predictors.dataset_batches import default_device
 from epigram.models.manifest import TrainingFacts
 from epigram.models.predict import Array
 from epigram.models.provenance import parameters_hash

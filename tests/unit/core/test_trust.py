@@ -83,7 +83,7 @@ def test_a_hostile_checkpoint_is_refused(tmp_path: Path, canary: Path, model_typ
 
 
 def test_code_and_pickles_in_a_model_s_folder_are_refused(tmp_path: Path, canary: Path) -> None:
-    from epigram.inference.predictor import Predictor
+    from epigram.inference.predictors.predictor import Predictor
 
     folder = tmp_path / "model"
     saved_model(folder)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from epigram.evaluation.build_ensemble import build
-from epigram.evaluation.ensemble import cross_fit, parts_of
-from epigram.evaluation.scored_system import check_same_rows, truth_of
+from epigram.evaluation.comparison.scored_system import check_same_rows, truth_of
+from epigram.evaluation.ensemble.build_ensemble import build
+from epigram.evaluation.ensemble.weights import cross_fit, parts_of
 from epigram.evaluation.settings import EnsembleSettings
 from tests.support.evaluation_samples import SETTINGS, split, system, words
 

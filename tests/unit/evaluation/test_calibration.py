@@ -9,11 +9,11 @@ import pytest
 from scipy.special import expit, softmax
 from sklearn.metrics import brier_score_loss
 
-from epigram.evaluation import calibration
 from epigram.evaluation.arrays import Bools, Floats
-from epigram.evaluation.decisions import predict_labels
-from epigram.evaluation.scoring import SplitPredictions
-from epigram.evaluation.temperature import LOG_TEMPERATURE, fit_temperature
+from epigram.evaluation.metrics import calibration
+from epigram.evaluation.metrics.decisions import predict_labels
+from epigram.evaluation.metrics.scoring import SplitPredictions
+from epigram.evaluation.tuning.temperature import LOG_TEMPERATURE, fit_temperature
 
 single_temperature, multi_temperature = (partial(fit_temperature, multi=multi) for multi in (False, True))
 

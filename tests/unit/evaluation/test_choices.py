@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from epigram.evaluation.choices import pareto_front, three_choices
-from epigram.evaluation.comparison import compare
-from epigram.evaluation.summary import Corpus, Row
+from epigram.evaluation.comparison.choices import pareto_front, three_choices
+from epigram.evaluation.comparison.comparison import compare
+from epigram.evaluation.records.summary import Corpus, Row
 from tests.support.evaluation_samples import corpus, cost, system
 
 ABOUT = {key: value for key, value in corpus().items() if key not in {"dev_in_train", "test_in_train"}}

@@ -13,11 +13,11 @@ import yaml
 from rich.console import Console
 
 from epigram.core.config_types import validate_as
-from epigram.evaluation.comparison import compare
-from epigram.evaluation.formats import abbreviate
-from epigram.evaluation.results import Evaluated
+from epigram.evaluation.comparison.comparison import compare
+from epigram.evaluation.comparison.formats import abbreviate
+from epigram.evaluation.records.results import Evaluated
+from epigram.evaluation.records.summary import Corpus, Summary, read_summary
 from epigram.evaluation.settings import Preference
-from epigram.evaluation.summary import Corpus, Summary, read_summary
 from epigram.report.columns import comparison_markdown
 from epigram.report.terminal import comparison_table
 from epigram.stages import compare as stage_module

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epigram.evaluation import confusion
-from epigram.evaluation.confusion import cells
+from epigram.evaluation.metrics import mistakes
+from epigram.evaluation.metrics.mistakes import cells
 from epigram.report import classes
 
 
@@ -35,7 +35,7 @@ def test_the_cells_are_those_of_the_matrix(count: int) -> None:
 def test_of_many_labels_the_rows_of_the_most_frequent_and_the_largest_confusions_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(confusion, "MAX_CELLS", 5)
+    monkeypatch.setattr(mistakes, "MAX_CELLS", 5)
     count = 300
     gold, predicted = labels(count, 20_000)
     whole = matrix(gold, predicted, count)
@@ -54,7 +54,7 @@ def test_of_many_labels_the_rows_of_the_most_frequent_and_the_largest_confusions
 
 def test_the_largest_confusions_of_rare_labels_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Label 99 has two rows, both predicted as label 98: the only confusion, besides cells of the diagonal."""
-    monkeypatch.setattr(confusion, "MAX_CELLS", 1)
+    monkeypatch.setattr(mistakes, "MAX_CELLS", 1)
     gold = np.repeat(np.arange(100), [9] * 99 + [2])
     predicted = np.where(gold == 99, 98, gold)
     written = cells(gold, predicted, 100)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epigram.evaluation import distinct
-from epigram.evaluation.distinct import distinct_rows
+from epigram.evaluation.metrics import intervals
+from epigram.evaluation.metrics.intervals import distinct_rows
 
 
 @pytest.mark.parametrize("most", [2**62, 10])
 @pytest.mark.parametrize("kind", [np.int64, np.uint8, np.bool_, np.float64])
 def test_the_rows_are_those_of_numpy_in_the_same_order(kind: type, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With codes of at most 10, they are renumbered after every column."""
-    monkeypatch.setattr(distinct, "MAX_CODE", most)
+    monkeypatch.setattr(intervals, "MAX_CODE", most)
     table = np.random.default_rng(0).integers(0, 4, (500, 6)).astype(kind)
     first, counts = distinct_rows(table.T)
     wanted, expected = np.unique(table, axis=0, return_counts=True)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from epigram.core.sampling import choose_rows
-from epigram.evaluation import temperature
-from epigram.evaluation.ensemble import Blend, cross_fit, fit_blend, parts_of, select
+from epigram.evaluation.ensemble.weights import Blend, cross_fit, fit_blend, parts_of, select
 from epigram.evaluation.settings import EnsembleSettings
+from epigram.evaluation.tuning import temperature
 
 SETTINGS = EnsembleSettings()
 

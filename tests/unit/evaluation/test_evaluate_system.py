@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from epigram.evaluation.comparison.scored_system import scored_system
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.results import Metrics
-from epigram.evaluation.scored_system import scored_system
+from epigram.evaluation.records.results import Metrics
 from epigram.evaluation.splits import SystemOutput, Target
 from tests.support.evaluation_samples import SETTINGS, cost, split, words
 

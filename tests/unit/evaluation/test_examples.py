@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from epigram.core.ragged import Ragged
-from epigram.evaluation.examples import examples
-from epigram.evaluation.tokens import LabelledWords
-from epigram.evaluation.word_predictions import Words
+from epigram.evaluation.tokens.token_metrics import examples
+from epigram.evaluation.tokens.tokens import LabelledWords
+from epigram.evaluation.tokens.word_predictions import Words
 
 NAMES = ["O", "LOC"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epigram.evaluation.formats import floored
+from epigram.evaluation.comparison.formats import floored
 
 
 @pytest.mark.parametrize(

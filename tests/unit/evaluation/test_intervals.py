@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epigram.evaluation import intervals
-from epigram.evaluation.decisions import predict_labels
-from epigram.evaluation.multi_label import MultiLabelPredictions
-from epigram.evaluation.results import Interval
-from epigram.evaluation.scoring import RowScores
+from epigram.evaluation.metrics import intervals
+from epigram.evaluation.metrics.decisions import predict_labels
+from epigram.evaluation.metrics.multi_label import MultiLabelPredictions
+from epigram.evaluation.metrics.scoring import RowScores
+from epigram.evaluation.records.results import Interval
 
 
 def accuracy_outcomes(correct: np.ndarray) -> RowScores:

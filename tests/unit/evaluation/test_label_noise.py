@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epigram.evaluation.label_noise import confident_joint, find_suspects, noise_counts, self_confidence
+from epigram.evaluation.quality.label_noise import confident_joint, find_suspects, noise_counts, self_confidence
 
 # Rows 0 to 3 have the label 0, rows 4 to 7 the label 1; row 3 looks like a 1, row 7 is undecided.
 LABELS = np.array([0, 0, 0, 0, 1, 1, 1, 1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epigram.evaluation.learning_curve import LearningCurve, fit_power_law, learning_curve
+from epigram.evaluation.quality.learning_curve import LearningCurve, fit_power_law, learning_curve
 
 SIZES = np.array([50.0, 100.0, 200.0, 400.0, 800.0])
 

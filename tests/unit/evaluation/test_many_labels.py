@@ -16,14 +16,14 @@ from sklearn import metrics as sklearn
 
 from epigram.core.config_types import validate_as
 from epigram.core.errors import ParameterError
-from epigram.evaluation.build_ensemble import build
-from epigram.evaluation.comparison import compare
+from epigram.evaluation.comparison.comparison import compare
+from epigram.evaluation.ensemble.build_ensemble import build
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.results import Evaluated, read_evaluation, write_evaluation
+from epigram.evaluation.records.results import Evaluated, read_evaluation, write_evaluation
+from epigram.evaluation.records.split_record import SplitRecord
+from epigram.evaluation.records.summary import Corpus
 from epigram.evaluation.settings import EnsembleSettings, EvaluateSettings
-from epigram.evaluation.split_record import SplitRecord
 from epigram.evaluation.splits import GoldSplit, SystemOutput, Target
-from epigram.evaluation.summary import Corpus
 from tests.support.evaluation_samples import corpus, cost
 
 CLASSES, ROWS = 40, 600

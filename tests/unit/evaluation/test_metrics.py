@@ -9,11 +9,11 @@ import pytest
 from sklearn import metrics as sklearn
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.evaluation import metrics
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.intervals import macro_f1_interval
-from epigram.evaluation.multi_label import MultiLabelPredictions
-from epigram.evaluation.results import SPLITS, read_evaluation, write_evaluation
+from epigram.evaluation.metrics import counts as metrics
+from epigram.evaluation.metrics.intervals import macro_f1_interval
+from epigram.evaluation.metrics.multi_label import MultiLabelPredictions
+from epigram.evaluation.records.results import SPLITS, read_evaluation, write_evaluation
 from epigram.evaluation.splits import SystemOutput, Target
 from tests.support.evaluation_samples import SETTINGS, cost, probabilities, split, system
 

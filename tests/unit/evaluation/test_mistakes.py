@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epigram.evaluation.decisions import predict_labels
-from epigram.evaluation.mistakes import most_confident_errors
+from epigram.evaluation.metrics.decisions import predict_labels
+from epigram.evaluation.metrics.mistakes import most_confident_errors
 
 TEXTS = ["first", "second", "third"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epigram.evaluation.near_duplicates import find_near_duplicates, signatures
+from epigram.evaluation.quality.near_duplicates import find_near_duplicates, signatures
 from epigram.text.tokens.character_ngrams import cosines, ngram_sets
 
 LONG = "the room was large and the breakfast was good but the staff at the desk did not smile at all"
@@ -63,8 +63,8 @@ def corpus(count: int) -> tuple[list[str], np.ndarray]:
 
 
 def test_all_pairs_are_found_across_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("epigram.evaluation.near_duplicates.BLOCK", 7)
-    monkeypatch.setattr("epigram.evaluation.near_duplicates.PAIRS", 5)
+    monkeypatch.setattr("epigram.evaluation.quality.near_duplicates.BLOCK", 7)
+    monkeypatch.setattr("epigram.evaluation.quality.near_duplicates.PAIRS", 5)
     texts, labels = corpus(1_000)
     found = find_near_duplicates(texts, labels, "en", similarity=0.85)
     assert sorted(zip(found.first.tolist(), found.second.tolist(), strict=True)) == [

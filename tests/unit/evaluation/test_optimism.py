@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epigram.evaluation.optimism import expected_optimism
-from epigram.evaluation.scoring import RowScores
+from epigram.evaluation.comparison.optimism import expected_optimism
+from epigram.evaluation.metrics.scoring import RowScores
 
 
 def scores(*rows: list[int]) -> RowScores:

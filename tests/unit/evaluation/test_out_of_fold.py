@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epigram.evaluation.out_of_fold import predict_out_of_fold, stratified_order, text_features
+from epigram.evaluation.quality.out_of_fold import predict_out_of_fold, stratified_order, text_features
 
 WORDS = ["coin", "canvas", "goal"]
 

@@ -13,17 +13,17 @@ from numpy.testing import assert_array_equal
 from epigram.core.config_types import validate_as
 from epigram.core.errors import DataError
 from epigram.evaluation.arrays import Ints
-from epigram.evaluation.build_ensemble import build
-from epigram.evaluation.comparison import compare
-from epigram.evaluation.decisions import predict_labels
+from epigram.evaluation.comparison.comparison import compare
+from epigram.evaluation.comparison.scored_system import scored_system
+from epigram.evaluation.ensemble.build_ensemble import build
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.intervals import fold_spread
-from epigram.evaluation.results import Cost, Evaluated, read_evaluation, write_evaluation
-from epigram.evaluation.scored_system import scored_system
+from epigram.evaluation.metrics.decisions import predict_labels
+from epigram.evaluation.metrics.intervals import fold_spread
+from epigram.evaluation.records.results import Cost, Evaluated, read_evaluation, write_evaluation
+from epigram.evaluation.records.summary import Corpus, Summary
 from epigram.evaluation.settings import EnsembleSettings, Preference
 from epigram.evaluation.splits import GoldSplit, SystemOutput, Target
-from epigram.evaluation.summary import Corpus, Summary
-from epigram.evaluation.thresholds import tuned_thresholds
+from epigram.evaluation.tuning.thresholds import tuned_thresholds
 from epigram.report.columns import comparison_markdown
 from epigram.report.page import render
 from epigram.report.terminal import comparison_table

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from epigram.evaluation.pruning_record import Point, PruningRecord, SeedPruning
+from epigram.evaluation.records.pruning_record import Point, PruningRecord, SeedPruning
 
 POINT = Point(depth=1, classifier_score=0.5, parameters=7, flops=9)
 SEED = SeedPruning(

@@ -11,9 +11,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from epigram.core.errors import DataError
-from epigram.evaluation.results import Evaluated, read_evaluation, write_evaluation
-from epigram.evaluation.scored_system import scored_system
-from epigram.evaluation.split_record import SplitRecord
+from epigram.evaluation.comparison.scored_system import scored_system
+from epigram.evaluation.records.results import Evaluated, read_evaluation, write_evaluation
+from epigram.evaluation.records.split_record import SplitRecord
 from tests.support.evaluation_samples import system
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from epigram.evaluation.scoring import RowScores
-from epigram.evaluation.significance import holm, mcnemar, paired_bootstrap, verdict, verdicts
+from epigram.evaluation.comparison.significance import holm, mcnemar, paired_bootstrap, verdict, verdicts
+from epigram.evaluation.metrics.scoring import RowScores
 
 
 def runs(*correct: np.ndarray) -> RowScores:

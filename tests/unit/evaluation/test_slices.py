@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epigram.evaluation.scoring import RowScores
-from epigram.evaluation.slices import length_slices, slices
+from epigram.evaluation.metrics.scoring import RowScores
+from epigram.evaluation.metrics.slices import length_slices, slices
 
 
 def right(correct: np.ndarray) -> RowScores:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as sklearn
 
-from epigram.evaluation.thresholds import tuned_thresholds
+from epigram.evaluation.tuning.thresholds import tuned_thresholds
 
 
 def drawn() -> tuple[np.ndarray, np.ndarray]:

@@ -16,16 +16,14 @@ from sklearn import metrics as sklearn
 from epigram.core.config_types import validate_as
 from epigram.core.errors import DataError
 from epigram.core.ragged import Ragged
-from epigram.evaluation.comparison import compare
-from epigram.evaluation.decisions import predict_labels
-from epigram.evaluation.examples import EXAMPLES
-from epigram.evaluation.results import TokenScores, read_evaluation, write_evaluation
-from epigram.evaluation.spans import tags
-from epigram.evaluation.summary import Corpus
-from epigram.evaluation.token_metrics import token_metrics
-from epigram.evaluation.tokens import LabelledWords
-from epigram.evaluation.word_predictions import Words, most_likely, word_probabilities
-from epigram.inference.measure import combine_seeds
+from epigram.evaluation.comparison.comparison import compare
+from epigram.evaluation.metrics.decisions import predict_labels
+from epigram.evaluation.records.results import TokenScores, read_evaluation, write_evaluation
+from epigram.evaluation.records.summary import Corpus
+from epigram.evaluation.tokens.token_metrics import EXAMPLES, token_metrics
+from epigram.evaluation.tokens.tokens import LabelledWords, tags
+from epigram.evaluation.tokens.word_predictions import Words, most_likely, word_probabilities
+from epigram.inference.predictors.measure import combine_seeds
 from epigram.models.predict import Predicted
 from epigram.report.columns import comparison_markdown
 from epigram.stages.evaluate import load_words

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from epigram.core.config_types import validate_as
-from epigram.evaluation.choices import pareto_front, three_choices
-from epigram.evaluation.comparison import compare
-from epigram.evaluation.results import Evaluated
-from epigram.evaluation.student_record import StudentRecord, Unranked
-from epigram.evaluation.summary import Corpus, Summary, read_summary
+from epigram.evaluation.comparison.choices import pareto_front, three_choices
+from epigram.evaluation.comparison.comparison import compare
+from epigram.evaluation.records.results import Evaluated
+from epigram.evaluation.records.student_record import StudentRecord, Unranked
+from epigram.evaluation.records.summary import Corpus, Summary, read_summary
 from epigram.report.columns import comparison, comparison_markdown
 from epigram.report.page import render_run
 from epigram.stages import compare as stage

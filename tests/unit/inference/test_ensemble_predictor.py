@@ -15,9 +15,9 @@ import epigram
 from epigram import hf
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import sha256, write_json
-from epigram.inference.export import export
-from epigram.inference.open_predictor import open_predictor
-from epigram.inference.predictor import Predictor
+from epigram.inference.onnx.export import export
+from epigram.inference.predictors.open_predictor import open_predictor
+from epigram.inference.predictors.predictor import Predictor
 from epigram.models import ensemble, manifest, provenance
 from epigram.models.serialization import load
 from tests.support.linear_models import LABELS, TEMPERATURE, WEIGHTS, ensemble_of_svms

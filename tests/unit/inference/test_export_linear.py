@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from epigram.core.errors import DataError, ParameterError
-from epigram.inference.export import PACKAGES, export
-from epigram.inference.ngram_runtime import read_ngrams
-from epigram.inference.predictor import Predictor
+from epigram.inference.onnx.export import PACKAGES, export
+from epigram.inference.predictors.predictor import Predictor
+from epigram.inference.predictors.runtimes import read_ngrams
 from epigram.nn.layers.ngrams import ngram_keys
 from tests.parity.reference.batches import padded_ids
 from tests.support.linear_models import SEVERAL, TRAIN, svm

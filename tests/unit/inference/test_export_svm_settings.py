@@ -13,9 +13,9 @@ from tokenizers import Tokenizer
 
 from epigram.core.errors import DataError
 from epigram.core.files import read_json
-from epigram.inference.export import PACKAGES, export
-from epigram.inference.ngram_runtime import read_ngrams
-from epigram.inference.predictor import Predictor
+from epigram.inference.onnx.export import PACKAGES, export
+from epigram.inference.predictors.predictor import Predictor
+from epigram.inference.predictors.runtimes import read_ngrams
 from epigram.nn.layers.ngrams import SPELLED, Counted
 from tests.support.linear_models import SEVERAL, TRAIN, svm
 

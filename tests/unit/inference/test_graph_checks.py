@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from epigram.core.errors import ParameterError
-from epigram.inference import export, quantize
-from epigram.inference.graph import _stable_sort, check_graph, random_batch
-from epigram.inference.ngram_graph import write_ngrams
-from epigram.inference.ngram_runtime import read_ngrams
+from epigram.inference.onnx import export, quantize
+from epigram.inference.onnx.graph import _stable_sort, check_graph, random_batch
+from epigram.inference.onnx.ngram_graph import write_ngrams
+from epigram.inference.predictors.runtimes import read_ngrams
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.serialization import Saved
 from epigram.models.text_template import TextTemplate
@@ -190,7 +190,7 @@ def test_the_session_uses_torch_s_threads_without_spinning_and_plans_no_memory(t
     onnx, _ = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     from onnx import TensorProto, helper
 
-    from epigram.inference.runtime import OnnxModel
+    from epigram.inference.predictors.runtimes import OnnxModel
 
     kinds = [("ids", TensorProto.INT64), ("valid", TensorProto.BOOL)]
     inputs = [helper.make_tensor_value_info(name, kind, ["b", "l"]) for name, kind in kinds]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from epigram.inference.runtime import OnnxModel
+from epigram.inference.predictors.runtimes import OnnxModel
 
 onnx = pytest.importorskip("onnx", reason="requires the extra onnx")
 

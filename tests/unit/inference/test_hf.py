@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 
 import epigram.hf  # noqa: F401  registers the Auto classes
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.inference.predictor import Predictor
+from epigram.inference.predictors.predictor import Predictor
 from epigram.models.classifier import Classifier
 from epigram.models.predict import predict
 from epigram.models.serialization import load, save

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from epigram.inference import latency
-from epigram.inference.latency import milliseconds_per_text
+from epigram.inference.predictors import measure as latency
+from epigram.inference.predictors.measure import milliseconds_per_text
 from epigram.recipes.registry import RECIPES
 from epigram.stages.train import train_seed
 from epigram.text.tokens.encoding import TextEncoder

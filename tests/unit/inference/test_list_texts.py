@@ -12,7 +12,7 @@ import pytest
 
 import epigram
 from epigram.core.errors import ParameterError
-from epigram.inference.base_predictor import BasePredictor
+from epigram.inference.predictors.base_predictor import BasePredictor
 from tests.support.linear_models import TRAIN, ensemble_of_svms, svm
 
 TEXTS = ["nice soup", "large room", ""]

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from epigram.core.ragged import Ragged
-from epigram.inference import measure as measuring
-from epigram.inference.dataset_batches import batches_of
-from epigram.inference.measure import measure
+from epigram.inference.predictors import measure as measuring
+from epigram.inference.predictors.dataset_batches import batches_of
+from epigram.inference.predictors.measure import measure
 from epigram.models.batches import TextBatches
 from epigram.models.complexity import flops
 from epigram.models.recipe import Recipe

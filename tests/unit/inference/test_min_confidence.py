@@ -12,7 +12,7 @@ import pytest
 import epigram
 from epigram.cli import app as cli
 from epigram.core.errors import ParameterError
-from epigram.inference.predictor import Predictor
+from epigram.inference.predictors.predictor import Predictor
 from tests.support.linear_models import SEVERAL, svm
 
 SURE, UNSURE = "soup soup", "nice"  # "nice" occurs with food and with staff

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import epigram.hf  # noqa: F401  registers the Auto classes
-from epigram.inference.export import export
-from epigram.inference.predictor import Predictor
+from epigram.inference.onnx.export import export
+from epigram.inference.predictors.predictor import Predictor
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
 from epigram.stages.train import train_seed

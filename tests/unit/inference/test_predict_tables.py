@@ -14,7 +14,7 @@ from epigram.cli import app as cli
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.data.tables import TableFile, open_table
 from epigram.inference import table_writer, tables
-from epigram.inference.predictor import Predictor
+from epigram.inference.predictors.predictor import Predictor
 from tests.support.linear_models import SEVERAL, TRAIN, svm
 from tests.support.small_systems import LABELS as WORD_SYSTEM_LABELS
 

@@ -12,7 +12,7 @@ import pytest
 
 from epigram.cli import app as cli
 from epigram.core.errors import DataError, ParameterError
-from epigram.inference.predictor import Predictor
+from epigram.inference.predictors.predictor import Predictor
 from epigram.text import lines
 from tests.support.linear_models import LABELS, SEVERAL, svm
 
@@ -59,7 +59,7 @@ def test_the_export_command_asks_for_the_precision_that_the_user_asks_for(
         asked.append((model, out, int8))
         out.mkdir()
 
-    monkeypatch.setattr("epigram.inference.export.export", write)
+    monkeypatch.setattr("epigram.inference.onnx.export.export", write)
     run("export", tmp_path / "model", tmp_path / "out", *options)
     assert asked == [(tmp_path / "model", tmp_path / "out", bool(options))]
 

@@ -12,8 +12,8 @@ import pytest
 
 from epigram.cli import app as cli
 from epigram.inference import suggestions
-from epigram.inference.open_predictor import open_predictor
-from epigram.inference.predictor import Predictor
+from epigram.inference.predictors.open_predictor import open_predictor
+from epigram.inference.predictors.predictor import Predictor
 from epigram.inference.suggestions import choose_different, uncertainty
 from tests.support.linear_models import SEVERAL, ensemble_of_svms, svm
 

@@ -15,8 +15,8 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 from epigram import hf
 from epigram.core.errors import DataError, InputMissingError, TryAgainError
 from epigram.core.files import sha256
-from epigram.inference import predictor
-from epigram.inference.predictor import Predictor
+from epigram.inference.predictors import predictor
+from epigram.inference.predictors.predictor import Predictor
 from epigram.models import manifest
 from epigram.models.serialization import load, save_changed
 from tests.support.model_seeds import saved_model, sealed

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from epigram.cli import app as cli
 from epigram.core.errors import DataError
 from epigram.core.files import sha256
-from epigram.inference.export import export
+from epigram.inference.onnx.export import export
 from epigram.models import provenance
 from epigram.pruning.settings import PruneSettings
 from epigram.stages.prune import prune_seed

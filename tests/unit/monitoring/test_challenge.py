@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from epigram.evaluation.decisions import predict_labels
-from epigram.evaluation.scoring import SplitPredictions
+from epigram.evaluation.metrics.decisions import predict_labels
+from epigram.evaluation.metrics.scoring import SplitPredictions
 from epigram.monitoring.challenge import Promotion, decide
 
 LABELS = ["a", "b", "c"]

@@ -16,7 +16,7 @@ from torch import nn
 
 from epigram.core.config_types import validate_as
 from epigram.core.errors import DataError
-from epigram.evaluation.summary import Summary
+from epigram.evaluation.records.summary import Summary
 from epigram.models.model_card import model_card
 from epigram.process import exits
 from epigram.process.display import echo, escape_markdown, json_text, printable

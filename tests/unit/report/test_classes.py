@@ -15,9 +15,9 @@ import pytest
 from epigram.core.config_types import validate_as
 from epigram.core.files import read_json
 from epigram.data.validation.data_report import render_page
-from epigram.evaluation.comparison import compare
-from epigram.evaluation.results import ClassScores, Evaluated, write_evaluation
-from epigram.evaluation.summary import Corpus
+from epigram.evaluation.comparison.comparison import compare
+from epigram.evaluation.records.results import ClassScores, Evaluated, write_evaluation
+from epigram.evaluation.records.summary import Corpus
 from epigram.report import charts
 from epigram.report.classes import ConfusedPair, confused_pairs, confusion, label_table
 from epigram.report.dvc_plots import write_plots

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from epigram.core.config_types import validate_as
-from epigram.evaluation.comparison import compare
-from epigram.evaluation.summary import Corpus, Row, Summary
+from epigram.evaluation.comparison.comparison import compare
+from epigram.evaluation.records.summary import Corpus, Row, Summary
 from epigram.report import columns
 from epigram.report.columns import COLUMNS, Where, comparison, comparison_markdown
 from epigram.report.page import render

@@ -10,8 +10,8 @@ import yaml
 
 from epigram.core.config_types import validate_as
 from epigram.core.files import read_json
-from epigram.evaluation.comparison import compare
-from epigram.evaluation.summary import Corpus
+from epigram.evaluation.comparison.comparison import compare
+from epigram.evaluation.records.summary import Corpus
 from epigram.report.dvc_plots import write_plots
 from tests.support.evaluation_samples import corpus, cost, system
 

@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from epigram.evaluation.data_quality import DataQuality, Pair, Suspect
-from epigram.evaluation.learning_curve import LearningCurve, Outlook
-from epigram.evaluation.results import Interval
+from epigram.evaluation.quality.data_quality import DataQuality, Pair, Suspect
+from epigram.evaluation.quality.learning_curve import LearningCurve, Outlook
+from epigram.evaluation.records.results import Interval
 from epigram.report.quality import describe_quality, outlook, render_quality
 
 EVIL = "<script>alert(1)</script> & 很好吃"

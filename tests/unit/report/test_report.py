@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 import pytest
 
 from epigram.core.config_types import validate_as
-from epigram.evaluation.comparison import compare
-from epigram.evaluation.pruning_record import Point, PruningRecord, SeedPruning
-from epigram.evaluation.results import ClassifierAccuracy, Evaluated, Example, Piece
-from epigram.evaluation.summary import Corpus
+from epigram.evaluation.comparison.comparison import compare
+from epigram.evaluation.records.pruning_record import Point, PruningRecord, SeedPruning
+from epigram.evaluation.records.results import ClassifierAccuracy, Evaluated, Example, Piece
+from epigram.evaluation.records.summary import Corpus
 from epigram.report.page import render, render_run
 from tests.support.evaluation_samples import corpus, cost, system
 

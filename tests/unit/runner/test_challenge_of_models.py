@@ -14,7 +14,7 @@ import pytest
 
 from epigram.core.config_types import validate_as
 from epigram.core.files import write_json
-from epigram.evaluation.results import Task, write_files
+from epigram.evaluation.records.results import Task, write_files
 from epigram.evaluation.settings import EvaluateSettings
 from epigram.monitoring.challenge import Promotion
 from epigram.runner.champions.champion import Hashes
@@ -47,7 +47,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for split, named in (("dev", LABELS), ("test", LABELS[::-1])):
         rows = [(f"{label} {n}", named[LABELS.index(label)]) for label in LABELS for n in range(20)]
         pl.DataFrame(rows, schema=["text", "label"], orient="row").write_parquet(tmp_path / f"{split}.parquet")
-    monkeypatch.setattr("epigram.inference.open_predictor.open_predictor", Model)
+    monkeypatch.setattr("epigram.inference.predictors.open_predictor.open_predictor", Model)
     return tmp_path
 
 

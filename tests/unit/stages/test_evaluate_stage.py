@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from epigram.evaluation import evaluate_system, results
-from epigram.inference import latency, measure
+from epigram.evaluation import evaluate_system
+from epigram.evaluation.records import results
+from epigram.inference.predictors import measure
+from epigram.inference.predictors import measure as latency
 from epigram.stages import evaluate as stage
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.dataset.validated_corpus import ValidatedCorpus

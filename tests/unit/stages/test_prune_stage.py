@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from epigram.core.files import read_json, write_json
-from epigram.evaluation.pruning_record import PruningRecord, SeedPruning
-from epigram.inference import dataset_batches
-from epigram.inference.dataset_batches import batches_of
-from epigram.inference.measure import measure
+from epigram.evaluation.records.pruning_record import PruningRecord, SeedPruning
+from epigram.inference.predictors import dataset_batches
+from epigram.inference.predictors.dataset_batches import batches_of
+from epigram.inference.predictors.measure import measure
 from epigram.models import precision
 from epigram.models.predict import predict
 from epigram.models.recipe import Recipe

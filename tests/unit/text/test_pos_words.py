@@ -14,8 +14,8 @@ import torch
 
 from epigram.core.errors import DataError
 from epigram.core.ragged import Ragged
-from epigram.inference.dataset_batches import batches_of, data_spec_of, template_of
-from epigram.inference.predictor import Predictor
+from epigram.inference.predictors.dataset_batches import batches_of, data_spec_of, template_of
+from epigram.inference.predictors.predictor import Predictor
 from epigram.models.serialization import save as save_model
 from epigram.nn.encoders.transformer import TransformerConfig
 from epigram.nn.layers.types import DataSpec

@@ -12,7 +12,7 @@ import torch
 from sklearn.utils.class_weight import compute_class_weight
 
 from epigram.core.errors import ParameterError
-from epigram.inference.dataset_batches import batches_of
+from epigram.inference.predictors.dataset_batches import batches_of
 from epigram.models.predict import predict
 from epigram.models.recipe import HEADS, Recipe
 from epigram.models.serialization import load

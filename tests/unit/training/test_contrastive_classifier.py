@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from epigram.core.errors import ParameterError
 from epigram.core.ragged import Ragged
-from epigram.inference.dataset_batches import batches_of, template_of
+from epigram.inference.predictors.dataset_batches import batches_of, template_of
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.predict import predict

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from epigram.evaluation.temperature import fit_temperature
+from epigram.evaluation.tuning.temperature import fit_temperature
 from epigram.models.linear_svm import AUTO, SvmSettings
 from epigram.models.predict import Predicted
 from epigram.nn.layers.ngrams import max_n

@@ -14,8 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 from epigram.core.ragged import Ragged
-from epigram.inference.dataset_batches import batches_of
-from epigram.inference.predictor import Predictor
+from epigram.inference.predictors.dataset_batches import batches_of
+from epigram.inference.predictors.predictor import Predictor
 from epigram.models.batches import TextBatches
 from epigram.models.predict import Predicted
 from epigram.models.recipe import Recipe
@@ -232,7 +232,7 @@ def test_the_names_are_read_like_texts(encoded: Callable[..., View]) -> None:
 
 
 def names_of(view: View) -> TextBatches | None:
-    from epigram.inference.dataset_batches import template_of
+    from epigram.inference.predictors.dataset_batches import template_of
 
     return batches_of(view, "train", template_of(view, 16), label_names=True).label_names
 

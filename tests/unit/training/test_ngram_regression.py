@@ -15,8 +15,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from epigram.core.errors import ParameterError
 from epigram.core.ragged import Ragged
-from epigram.inference.dataset_batches import batches_of
-from epigram.inference.predictor import Predictor
+from epigram.inference.predictors.dataset_batches import batches_of
+from epigram.inference.predictors.predictor import Predictor
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.predict import predict
@@ -119,7 +119,7 @@ def test_it_uses_the_encodings_where_no_n_gram_is_known(
 
 
 def saved_frame(view: View) -> Any:
-    from epigram.inference.dataset_batches import template_of
+    from epigram.inference.predictors.dataset_batches import template_of
 
     return template_of(view, 8)
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from epigram.inference.dataset_batches import batches_of, data_spec_of, template_of
+from epigram.inference.predictors.dataset_batches import batches_of, data_spec_of, template_of
 from epigram.models.predict import predict
 from epigram.nn.layers.types import Tokens
 from epigram.text.settings import ViewSettings

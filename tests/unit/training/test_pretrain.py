@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.inference.dataset_batches import data_spec_of, template_of
+from epigram.inference.predictors.dataset_batches import data_spec_of, template_of
 from epigram.models.serialization import load as saved_model
 from epigram.nn.pretrained.warm_start import find_pretrained
 from epigram.recipes.registry import RECIPES

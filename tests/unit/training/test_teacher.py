@@ -12,7 +12,7 @@ import pytest
 
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import write_arrays, write_json
-from epigram.inference import open_predictor
+from epigram.inference.predictors import open_predictor
 from epigram.models.settings import System
 from epigram.text.dataset import raw_texts
 from epigram.text.settings import ViewSettings

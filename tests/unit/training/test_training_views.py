@@ -11,7 +11,7 @@ import torch
 
 from epigram.core.errors import ParameterError
 from epigram.core.ragged import Ragged
-from epigram.inference.dataset_batches import batches_of, data_spec_of, template_of
+from epigram.inference.predictors.dataset_batches import batches_of, data_spec_of, template_of
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import Split
 from epigram.training import fit_system

@@ -13,9 +13,9 @@ import torch
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from epigram.inference.dataset_batches import batches_of, data_spec_of, template_of
-from epigram.inference.measure import measure
-from epigram.inference.predictor import Predictor
+from epigram.inference.predictors.dataset_batches import batches_of, data_spec_of, template_of
+from epigram.inference.predictors.measure import measure
+from epigram.inference.predictors.predictor import Predictor
 from epigram.models.classifier import Classifier
 from epigram.models.predict import Predicted, predict
 from epigram.models.recipe import Recipe

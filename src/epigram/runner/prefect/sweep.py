@@ -59,7 +59,7 @@ class Result:
 
     def describe(self) -> str:
         """Return the run's chosen system with its scores on the development and test sets, as one line."""
-        from epigram.evaluation.formats import SCORE_NAMES, percent, score_with_interval
+        from epigram.evaluation.comparison.formats import SCORE_NAMES, percent, score_with_interval
 
         scores = f"{SCORE_NAMES[self.score]} {percent(self.dev)} on dev, {score_with_interval(*self.test)} on test"
         return f"{self.run}, {self.dataset}: {self.system}: {scores}"
@@ -184,7 +184,7 @@ def create_artifact(results: Sequence[Result]) -> None:
 
 def results_table(results: Sequence[Result]) -> Table:
     """Return the table of runs with the best ones on the development set highlighted."""
-    from epigram.evaluation.formats import percent
+    from epigram.evaluation.comparison.formats import percent
     from epigram.report.table import Cell, Heading, Line, Table
 
     keys = list(results[0].values)

@@ -17,7 +17,7 @@ from epigram.runner.runs.publish import Run
 from epigram.runner.workspace.settings import Settings
 
 if TYPE_CHECKING:
-    from epigram.evaluation.scoring import SplitPredictions
+    from epigram.evaluation.metrics.scoring import SplitPredictions
     from epigram.monitoring.challenge import Promotion
     from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
@@ -78,8 +78,8 @@ def _new_entry(
     workspace: Path, run: Run, chosen: Path, validated: Path, new: SplitPredictions, settings: Settings
 ) -> Champion:
     """Return the champion entry (champion.json) of the new model."""
-    from epigram.evaluation.intervals import score_interval
-    from epigram.evaluation.scoring import SCORE
+    from epigram.evaluation.metrics.intervals import score_interval
+    from epigram.evaluation.metrics.scoring import SCORE
 
     evaluate_settings = settings.evaluate
     interval = score_interval(
@@ -116,7 +116,7 @@ def _predict_challenger(stages: Graph, run: Run, chosen: Path, corpus: Validated
     Its weights were fitted on the dev texts, so its model scores too well on them. Its evaluation has the labels and
     the dev rows of `corpus`, in the same order.
     """
-    from epigram.evaluation.ensemble_record import ENSEMBLE, RECORD
+    from epigram.evaluation.records.ensemble_record import ENSEMBLE, RECORD
 
     if run.comparison["chosen_system"] != ENSEMBLE:
         return _predict(chosen, corpus)
@@ -130,8 +130,8 @@ def read_predictions(evaluated: Path, seed: int) -> SplitPredictions:
     """
     import numpy as np
 
-    from epigram.evaluation.decisions import predict_labels
-    from epigram.evaluation.results import read_evaluation
+    from epigram.evaluation.metrics.decisions import predict_labels
+    from epigram.evaluation.records.results import read_evaluation
 
     evaluation = read_evaluation(evaluated)
     metrics, dev = evaluation.metrics, evaluation.dev
@@ -144,8 +144,8 @@ def _predict(model: Path, corpus: ValidatedCorpus) -> SplitPredictions:
     """Predict the dev texts, with classes in the order of the corpus; labels unknown to the model get probability 0."""
     import numpy as np
 
-    from epigram.evaluation.decisions import predict_labels
-    from epigram.inference.open_predictor import open_predictor
+    from epigram.evaluation.metrics.decisions import predict_labels
+    from epigram.inference.predictors.open_predictor import open_predictor
 
     predictor, labels, texts = open_predictor(model), corpus.labels, corpus.frame("dev", "text", corpus.label_column)
     predicted = predictor.probabilities(texts["text"].to_list())

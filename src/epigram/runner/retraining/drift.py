@@ -84,7 +84,7 @@ def reference(model: Path, stages: Graph) -> str:
     Lengths, n-grams and labels are those of training texts. The unknown tokens, the likeness and the predictions are
     those of development texts: on its training texts, a model is more confident and knows all tokens.
     """
-    from epigram.inference.open_predictor import open_predictor
+    from epigram.inference.predictors.open_predictor import open_predictor
     from epigram.monitoring.drift import Reference, class_histogram, fit_ngrams, histogram, ngram_similarity
     from epigram.runner.retraining.challenge import CORPUS, read_corpus
     from epigram.text.dataset.validated_corpus import SPLITS
@@ -127,7 +127,7 @@ def measure(folder: Path, number: int, new: NewTexts, threshold: float) -> Drift
 
     Raises DataError if the reference lacks a measure.
     """
-    from epigram.inference.open_predictor import open_predictor
+    from epigram.inference.predictors.open_predictor import open_predictor
     from epigram.monitoring.drift import MEASURES, Reference, ngram_similarity
     from epigram.monitoring.drift import measure as compare
 

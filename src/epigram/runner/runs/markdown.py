@@ -14,7 +14,7 @@ from epigram.core.label_limits import MAX_CLASSES, list_names
 from epigram.process.display import escape_markdown
 
 if TYPE_CHECKING:
-    from epigram.evaluation.summary import Summary
+    from epigram.evaluation.records.summary import Summary
     from epigram.report.table import Table
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from epigram.core.config_types import validate_as
 from epigram.core.errors import EpigramError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json
-from epigram.evaluation.data_quality import FILES
+from epigram.evaluation.quality.data_quality import FILES
 from epigram.process.display import echo
 from epigram.process.outcome import Outcome
 from epigram.runner.dvc.graph import Graph
@@ -23,7 +23,7 @@ from epigram.runner.workspace.plan import PLAN, RunPlan, write_plan
 from epigram.runner.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from epigram.evaluation.summary import Summary
+    from epigram.evaluation.records.summary import Summary
 
 FAILED = "-failed"  # what follows the name of a run in the name of the folder of a failed one
 SPEED_FOLDER = Path("data/speed")  # measured times; no DVC output, because dvc.lock is the same on every machine
@@ -68,7 +68,7 @@ class Run:
     @property
     def summary(self) -> Summary | None:
         """The comparison as a Summary, or None."""
-        from epigram.evaluation.summary import Summary
+        from epigram.evaluation.records.summary import Summary
 
         return validate_as(Summary, self.comparison) if self.comparison else None
 

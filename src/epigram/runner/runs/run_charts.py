@@ -17,7 +17,7 @@ History = list[dict[str, float]]  # one entry per evaluation
 def draw_charts(graph: Graph, chosen: str) -> dict[str, str]:
     """Return the run's charts by title, without those for which it has no data."""
     from epigram.core.records import read_record
-    from epigram.evaluation.results import Metrics
+    from epigram.evaluation.records.results import Metrics
     from epigram.report import charts
 
     drawn, histories = {}, dict[tuple[str, str], History]()

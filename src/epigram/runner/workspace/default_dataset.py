@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from epigram.core.settings import read_params
-from epigram.evaluation.formats import join_names
+from epigram.evaluation.comparison.formats import join_names
 from epigram.runner.workspace.params_file import edited
 from epigram.runner.workspace.unsuitable import unsuitable_systems
 

@@ -16,7 +16,7 @@ from epigram.core.files import sha256
 from epigram.core.settings import read_params
 from epigram.data.readers import labels_tokens
 from epigram.data.sources.source import load_source
-from epigram.evaluation.student_record import read_students
+from epigram.evaluation.records.student_record import read_students
 from epigram.runner.project.record import check_version
 from epigram.runner.workspace.params_file import Params, edited
 from epigram.runner.workspace.request import Request

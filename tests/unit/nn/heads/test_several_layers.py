@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.inference.dataset_batches import batches_of
+from epigram.inference.predictors.dataset_batches import batches_of
 from epigram.models.predict import predict
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import load

@@ -217,7 +217,7 @@ def test_a_saved_model_answers_without_the_library(folder: Path, tmp_path: Path)
     )  # fmt: skip
     assert isinstance(load(tmp_path / "model").model.encoder.backbone, Bert)
     code = (
-        "import sys; from pathlib import Path; from epigram.inference.predictor import Predictor;"
+        "import sys; from pathlib import Path; from epigram.inference.predictors.predictor import Predictor;"
         f"found = Predictor(Path({str(tmp_path / 'model')!r})).predict(['w7 w8', 'w30 w9']);"
         "print(*(f'{each.label} {each.probabilities[chr(97)]:.3f}' for each in found));"
         "sys.exit(any(name in sys.modules for name in ('transformers', 'torch._dynamo', 'polars')))"

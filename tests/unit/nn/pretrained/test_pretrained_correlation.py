@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from epigram.core.errors import ParameterError
-from epigram.inference.predictor import Predictor
+from epigram.inference.predictors.predictor import Predictor
 from epigram.models.precision import has_fast_bf16, prepare_for_inference
 from epigram.models.serialization import load, save
 from epigram.models.text_template import TextTemplate

@@ -1,0 +1,98 @@
+"""Choice of one of a run's systems by the development set.
+
+The best system has the highest development score; if scores are equal, the one with fewer parameters. A system whose
+development score does not differ significantly from the best is tied with it. By default the cheapest of these is
+chosen if it needs at most half of the best one's FLOPs per text, unless the best needs next to none; FLOPs are the same
+on every machine. With `prefer: best`, the one of these with the lowest log loss on dev is chosen, which depends less on
+chance than the score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median_low
+
+from epigram.evaluation.comparison.scored_system import ScoredSystem
+from epigram.evaluation.comparison.significance import Verdict, verdicts
+from epigram.evaluation.metrics.scoring import RowScores
+from epigram.evaluation.records.results import Metrics
+from epigram.evaluation.settings import Preference
+
+MUCH_CHEAPER = 0.5  # share of the best system's FLOPs at which a tied system is chosen instead
+NEGLIGIBLE = 1e6  # FLOPs per text, far below a millisecond: a best system that needs less is chosen itself
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Systems in the order of their scores, best first, and the `place` of the chosen one.
+
+    `on_dev` are the verdicts against the best, `tied` the places of the systems that are tied with it, `possible` those
+    of them that can be chosen, and `cheapest` the place of the cheapest of these. `replaced` are the places of the best
+    and the tied systems that the chosen one is preferred to, whatever their scores.
+    """
+
+    ranked: Sequence[ScoredSystem]
+    on_dev: dict[str, Verdict]
+    tied: list[int]
+    possible: list[int]
+    cheapest: int | None
+    place: int
+    replaced: list[int]
+
+
+def decide(systems: Sequence[ScoredSystem], alpha: float, prefer: Preference) -> Ranking:
+    """Rank the systems on dev, test each against the best, and choose one."""
+    ranked = sorted(systems, key=lambda each: rank(each.metrics, float(each.dev.scores().mean())))
+    on_dev = against(ranked, 0, [each.dev for each in ranked], alpha)
+    tied = [n for n, each in enumerate(ranked) if n and on_dev[each.metrics.system].outcome == "tie"]
+    # The random baseline, the only system without parameters, is tied with all others on a few rows.
+    possible = [n for n in tied if _price(ranked[n].metrics)[1]]
+    cheapest = min(possible, key=lambda n: _price(ranked[n].metrics), default=None)
+    place = _likeliest(ranked, [0, *possible]) if prefer == "best" else _cheaper(ranked, cheapest)
+    preferred = _likelier if prefer == "best" else _much_cheaper
+    replaced = [n for n in (0, *tied) if preferred(ranked[place], ranked[n])]
+    return Ranking(ranked, on_dev, tied, possible, cheapest, place, replaced)
+
+
+def rank(metrics: Metrics, score: float) -> tuple[float, int, str]:
+    """Return the key by which a better system comes first: its score, then fewer parameters, then the name."""
+    rounded = round(score, 9)  # a float mean depends on the order of the seeds
+    return (-rounded, median_low(seed.cost.parameters for seed in metrics.seeds), metrics.system)
+
+
+def _likeliest(ranked: Sequence[ScoredSystem], places: Sequence[int]) -> int:
+    """Return that of `places` whose system has the lowest loss; the best system, at 0, if that has none."""
+    losses = {n: ranked[n].dev_loss for n in places}
+    known = {n: loss for n, loss in losses.items() if loss is not None}
+    return min(known, key=lambda n: known[n]) if 0 in known else 0
+
+
+def _cheaper(ranked: Sequence[ScoredSystem], cheapest: int | None) -> int:
+    """Return the place of the cheapest tied system if it is much cheaper than the best, else that of the best."""
+    return cheapest if cheapest is not None and _much_cheaper(ranked[cheapest], ranked[0]) else 0
+
+
+def _likelier(one: ScoredSystem, other: ScoredSystem) -> bool:
+    """Return whether both systems have a log loss, and the first one has the lower one."""
+    return one.dev_loss is not None and other.dev_loss is not None and one.dev_loss < other.dev_loss
+
+
+def _much_cheaper(one: ScoredSystem, other: ScoredSystem) -> bool:
+    """Return whether the first system costs so much less that it is chosen where both are tied."""
+    (flops, _), (others, _) = _price(one.metrics), _price(other.metrics)
+    return others >= NEGLIGIBLE and flops <= MUCH_CHEAPER * others
+
+
+def _price(metrics: Metrics) -> tuple[float, int]:
+    costs = [seed.cost for seed in metrics.seeds]
+    return median_low(cost.flops for cost in costs), median_low(cost.parameters for cost in costs)
+
+
+def against(
+    ranked: Sequence[ScoredSystem], place: int, scores: Sequence[RowScores], alpha: float
+) -> dict[str, Verdict]:
+    """Return the verdict of every other system against the one at `place`."""
+    names = [each.metrics.system for each in ranked]
+    others = {name: scores[n] for n, name in enumerate(names) if n != place}
+    return verdicts(scores[place], others, alpha)

@@ -1,0 +1,87 @@
+"""The verdict of a comparison in words: which system to use, why, and what is tied with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from epigram.evaluation.comparison.choose_system import Ranking
+from epigram.evaluation.comparison.formats import SCORE_NAMES, abbreviate, join_names, level, percent
+from epigram.evaluation.records.results import Metrics
+from epigram.evaluation.records.summary import Row
+from epigram.evaluation.settings import Preference
+
+MAX_NAMED = 6  # maximum number of ties that the verdict lists by name
+
+
+def describe(
+    rows: Sequence[Row],
+    decision: Ranking,
+    seed: int,
+    best: Metrics,
+    prefer: Preference,
+    optimism: float,
+    of_choice: float | None = None,
+) -> str:
+    """Return the verdict; `rows` begin with the best system, `best`, and `decision` chooses one as `prefer` says.
+
+    Without a test set, the chosen system's score is out of fold, less the optimism `of_choice`.
+    """
+    score = SCORE_NAMES[best.score]
+    chosen = rows[decision.place]
+    choice = _best(chosen, seed, score) if decision.place == 0 else _tied(chosen, rows[0], seed, score, prefer)
+    where = "on the test set"
+    if of_choice is not None:
+        less = f", less the expected optimism of the choice, {percent(of_choice)} points" if len(rows) > 1 else ""
+        where = f"out of fold{less}"
+    reached = (
+        f"and reaches {percent(chosen.test_score)}% {where} "
+        f"({level(best.confidence)} interval {percent(chosen.test_low)} to {percent(chosen.test_high)})."
+    )
+    found = choice, reached, _others(rows, decision), _optimism(rows, optimism)
+    return " ".join(part for part in found if part)
+
+
+def _best(chosen: Row, seed: int, score: str) -> str:
+    seeds = len(chosen.seeds)
+    averaged = f"averaged over {seeds} seeds, " if seeds > 1 else ""
+    return (
+        f"Use {chosen.system} (seed {seed}): {averaged}it has the best development {score}, "
+        f"{percent(chosen.dev_score)}%,"
+    )
+
+
+def _tied(chosen: Row, best: Row, seed: int, score: str, prefer: Preference) -> str:
+    why = f"It needs {abbreviate(chosen.flops)} FLOPs per text instead of {abbreviate(best.flops)}"
+    if prefer == "best":
+        why = f"It has the lowest development log loss, {chosen.dev_loss:.4g} instead of {best.dev_loss:.4g},"
+    return (
+        f"Use {chosen.system} (seed {seed}): its development {score}, {percent(chosen.dev_score)}%, is tied with the "
+        f"best, {percent(best.dev_score)}% of {best.system}. {why}"
+    )
+
+
+def _others(rows: Sequence[Row], decision: Ranking) -> str:
+    """Return what is said about the other systems that are tied with the best and can be chosen."""
+    chosen, tied = rows[decision.place], [rows[n] for n in decision.possible if n != decision.place]
+    if not tied:
+        ahead = len(rows) > 1 and all(row.outcome != "tie" for row in rows)
+        return "It is significantly better than every other system on the development set." if ahead else ""
+    best, of, than = "it", "", ""
+    if decision.place:  # the ties are with the best, which is not the chosen one
+        best, of, than = f"{rows[0].system} as well", f" of {chosen.system}", f" than {chosen.system}"
+    few, others = len(tied) <= MAX_NAMED, len(rows) - len({0, decision.place})
+    names = join_names([row.system for row in tied]) if few else f"{len(tied)} of the {others} others"
+    tie = f"{names} {'is' if len(tied) == 1 else 'are'} tied with {best}"
+    cheapest = min(tied, key=lambda row: (row.flops, row.parameters_pruned))
+    if cheapest.flops >= chosen.flops:
+        return f"{tie}, but not cheaper{than}."
+    cost = f"{abbreviate(cheapest.flops)} FLOPs per text instead of {abbreviate(chosen.flops)}{of}"
+    return f"{tie} and needs {cost}." if len(tied) == 1 else f"{tie}; {cheapest.system} is the cheapest, with {cost}."
+
+
+def _optimism(rows: Sequence[Row], optimism: float) -> str:
+    """Return by how much the best development score is expected to be too high; nothing for one system."""
+    if len(rows) == 1:
+        return ""
+    best = f"As the best of {len(rows)} development scores, {percent(rows[0].dev_score)}%"
+    return f"{best} is expected to be {percent(optimism)} points too high."

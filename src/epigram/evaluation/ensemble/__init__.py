@@ -1,0 +1,1 @@
+"""Ensembles: the weights of their members, and what an ensemble gains."""

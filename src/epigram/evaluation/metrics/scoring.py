@@ -1,0 +1,97 @@
+"""Predicted labels of a split, and what each row adds to the score that ranks the systems."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+
+from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
+from epigram.evaluation.metrics.counts import LabelCounts
+from epigram.evaluation.records.results import ScoreName, Scores, Task
+
+SCORE: dict[Task, ScoreName] = {"single": "accuracy", "multi": "micro_f1"}
+
+
+@dataclass(frozen=True)
+class RowScores:
+    """What each row gains and could gain, both (K, N): the score of a seed is Σ gained / Σ possible.
+
+    Accuracy: a correct row gains 1 of 1. Micro-F1: a row gains 2·TP of 2·TP + FP + FN. `spread` widens the interval of
+    the score, see `fold_spread`.
+    """
+
+    gained: NDArray[Any]
+    possible: NDArray[Any]
+    spread: float = 1.0
+
+    def scores(self) -> Floats:
+        """Return the score of every seed, (K,)."""
+        return ratio(self.gained.sum(1), self.possible.sum(1))
+
+    def rows(self, chosen: Bools) -> RowScores:
+        """Return only the rows where `chosen` (N,) is true."""
+        return RowScores(self.gained[:, chosen], self.possible[:, chosen], self.spread)
+
+
+class SplitPredictions(ABC):
+    """Predictions of K seeds for the N rows of one split, with the gold labels."""
+
+    task: ClassVar[Task]
+    gold: NDArray[Any]  # (N,) class numbers or (N, C)
+    predicted: NDArray[Any]  # (K, N) class numbers or (K, N, C)
+    probabilities: Floats  # (K, N, C)
+
+    @abstractmethod
+    def seed(self, number: int) -> SplitPredictions:
+        """Return only the predictions of the seed at place `number` (K = 1)."""
+
+    @abstractmethod
+    def mean(self) -> SplitPredictions:
+        """Combine the seeds (K = 1)."""
+
+    @abstractmethod
+    def at_temperature(self, temperature: float) -> SplitPredictions:
+        """Return the predictions with the probabilities after dividing their logits by the temperature."""
+
+    @abstractmethod
+    def row_scores(self) -> RowScores:
+        """Return what each row adds to the score."""
+
+    @abstractmethod
+    def counts(self) -> LabelCounts:
+        """Return the counts of every label."""
+
+    @abstractmethod
+    def scores(self) -> list[Scores]:
+        """Return the scores of every seed."""
+
+    @abstractmethod
+    def confusion(self) -> list[list[int]]:
+        """Return the confusion matrix as `Metrics` has it."""
+
+    @abstractmethod
+    def confidences(self) -> tuple[Floats, Bools]:
+        """Return confidence and outcome of every prediction of all seeds, (M,) each."""
+
+    @abstractmethod
+    def brier(self) -> float:
+        """Return the Brier score, the mean squared error of the probabilities, over all seeds."""
+
+    @abstractmethod
+    def errors(self) -> Floats:
+        """Return the probability (N,) of the most confident wrong decision of the first seed; -1 if a row has none."""
+
+    @abstractmethod
+    def named(self, labels: Sequence[str], row: int) -> tuple[list[str], list[str]]:
+        """Return the names of the gold labels of a row, and those that the first seed predicts."""
+
+    @abstractmethod
+    def distinct_rows(self) -> tuple[Any, Ints]:
+        """Return the distinct rows of gold labels, predicted labels and hits (U, C + 2KC), and their counts (U,).
+
+        The rows are indicators, and may be a sparse matrix.
+        """

@@ -1,0 +1,120 @@
+"""Predictions for texts that have one label each: the most probable one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from epigram.evaluation.arrays import Bools, Floats, Ints
+from epigram.evaluation.metrics import mistakes
+from epigram.evaluation.metrics.counts import LabelCounts, label_counts, scores
+from epigram.evaluation.metrics.intervals import distinct_rows
+from epigram.evaluation.metrics.scoring import RowScores, SplitPredictions
+from epigram.evaluation.records.results import Scores, Task
+from epigram.evaluation.tuning.temperature import at_temperature
+
+
+@dataclass(frozen=True)
+class SingleLabelPredictions(SplitPredictions):
+    """Probabilities (K, N, C) of the labels of one split, with its gold labels (N,), class numbers."""
+
+    probabilities: Floats
+    gold: Ints
+
+    task: ClassVar[Task] = "single"
+
+    @cached_property
+    def predicted(self) -> Ints:  # type: ignore[override]
+        """Most probable labels (K, N); of equal ones, the first."""
+        return np.asarray(self.probabilities.argmax(-1))
+
+    @cached_property
+    def confidence(self) -> Floats:
+        """Probability of the predicted labels (K, N)."""
+        return np.asarray(self.probabilities.max(-1))
+
+    @property
+    def classes(self) -> int:
+        """Number of labels."""
+        return int(self.probabilities.shape[-1])
+
+    @cached_property
+    def correct(self) -> Bools:
+        """Whether the predicted label is the gold one, (K, N)."""
+        return np.asarray(self.predicted == self.gold)
+
+    def seed(self, number: int) -> SingleLabelPredictions:
+        """Return only the predictions of the seed at place `number` (K = 1)."""
+        return SingleLabelPredictions(self.probabilities[number : number + 1], self.gold)
+
+    def mean(self) -> SingleLabelPredictions:
+        """Combine the seeds (K = 1): mean probabilities, and the most probable label."""
+        return SingleLabelPredictions(self.probabilities.mean(0, keepdims=True), self.gold)
+
+    def at_temperature(self, temperature: float) -> SingleLabelPredictions:
+        """Return the predictions with the probabilities after dividing their logits by the temperature."""
+        return SingleLabelPredictions(at_temperature(self.probabilities, temperature, multi=False), self.gold)
+
+    def row_scores(self) -> RowScores:
+        """Return what each row adds to the accuracy."""
+        return RowScores(self.correct, np.ones_like(self.correct))
+
+    def row_scores_without(self, label: int) -> RowScores:
+        """Return what each row adds to the micro-F1 of the labels other than `label`."""
+        predicted, gold = self.predicted != label, self.gold != label
+        return RowScores(2.0 * (self.correct & gold), predicted.astype(float) + gold)
+
+    def counts(self) -> LabelCounts:
+        """Return the counts of every label."""
+        seeds = [label_counts(self.gold, seed, self.classes) for seed in self.predicted]
+        hits, predicted = (np.stack([getattr(each, name) for each in seeds]) for name in ("hits", "predicted"))
+        return LabelCounts(hits, predicted, seeds[0].support)
+
+    def scores(self) -> list[Scores]:
+        """Return the scores of every seed."""
+        return [scores(label_counts(self.gold, seed, self.classes)) for seed in self.predicted]
+
+    def confusion(self) -> list[list[int]]:
+        """Return the confusion matrix of all seeds as `Metrics` has it."""
+        gold = np.broadcast_to(self.gold, self.predicted.shape).ravel()
+        return mistakes.cells(gold, self.predicted.ravel(), self.classes)
+
+    def confidences(self) -> tuple[Floats, Bools]:
+        """Return the probability of the predicted label of each row, and whether it is correct."""
+        return self.confidence.ravel(), self.correct.ravel()
+
+    def brier(self) -> float:
+        """Return the mean squared error, summed over the labels."""
+        gold = self.gold[:, None] == np.arange(self.classes)
+        return float(((self.probabilities - gold) ** 2).sum(-1).mean())
+
+    def errors(self) -> Floats:
+        """Return the probability (N,) of the label that the first seed predicts; -1 if it is correct."""
+        return np.where(self.correct[0], -1.0, self.confidence[0])
+
+    def named(self, labels: Sequence[str], row: int) -> tuple[list[str], list[str]]:
+        """Return the name of the gold label of a row, and of the one that the first seed predicts."""
+        return [labels[self.gold[row]]], [labels[self.predicted[0, row]]]
+
+    def distinct_rows(self) -> tuple[Any, Ints]:
+        """Return the distinct rows of gold labels, predicted labels and hits (U, C + 2KC), and their counts (U,).
+
+        A row has at most 1 + 2K ones: the matrix is sparse, and its size does not grow with the number of classes. The
+        rows are in the order of their indicators, as those of texts with several labels.
+        """
+        from scipy.sparse import csr_matrix
+
+        seeds, classes = len(self.predicted), self.classes
+        first, counts = distinct_rows([-self.gold, *-self.predicted])
+        gold, predicted = self.gold[first, None], self.predicted[:, first].T
+        start = classes * (1 + np.arange(seeds))
+        columns = np.concatenate([gold, start + predicted, start + classes * seeds + predicted], axis=1)
+        hit = predicted == gold
+        present = np.concatenate([np.ones_like(gold, np.bool_), np.ones_like(hit), hit], axis=1)
+        rows = np.broadcast_to(np.arange(len(counts))[:, None], columns.shape)
+        shape = (len(counts), classes * (1 + 2 * seeds))
+        return csr_matrix((np.ones(present.sum()), (rows[present], columns[present])), shape=shape), counts

@@ -1,0 +1,1 @@
+"""Quality of the training rows: suspected labels, near duplicates, and the learning curve."""

@@ -1,0 +1,1 @@
+"""What the stages write and read of evaluated systems."""

@@ -1,0 +1,1 @@
+"""Export of saved models to ONNX, and their quantization."""

@@ -1,0 +1,105 @@
+"""Export of a saved model as an ONNX graph: a model folder that gives the same predictions without the model's code.
+
+The folder has model.onnx in place of model.safetensors; its other files are those of the model.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from epigram.core.errors import ParameterError
+from epigram.core.extras import require
+from epigram.core.files import atomic_folder, read_json, write_text
+from epigram.inference.onnx import graph, ngram_graph
+from epigram.inference.onnx.graph import export_error
+from epigram.inference.onnx.quantize import quantize
+from epigram.models import ensemble, manifest
+from epigram.models.classifier import count_parameters
+from epigram.models.ensemble import is_ensemble
+from epigram.models.linear_svm import LinearSvm
+from epigram.models.model_card import CARD
+from epigram.models.provenance import PROVENANCE
+from epigram.models.serialization import GRAPH, MODEL_FILES, Saved, load
+from epigram.process.display import echo
+
+PACKAGES = ("onnx", "onnxruntime", "onnxscript")
+NOT_EXPORTABLE = {  # kinds of model and head, with the reason why they cannot be exported
+    "random_baseline": "it predicts at random",
+    "label_decoder": "it decodes its labels one after another",
+}
+MAX_WEIGHT_BYTES = 2**31 - 2**20  # maximum bytes of weights in one ONNX file
+
+
+def export(folder: Path, out: Path, *, int8: bool = False) -> None:
+    """Export the model in `folder` as an ONNX graph to the new folder `out`, with 8-bit weights if `int8` is true.
+
+    Of an ensemble, each member is exported. A link to the model is followed once, at the beginning.
+
+    Raises ParameterError if the model cannot be exported, if int8 is not faster on this machine than the model and its
+    float32 graph, and if `out` exists or is inside `folder`; MissingPackageError if a package is not installed.
+    """
+    folder = folder.resolve()  # `runs/latest` may be moved to another model during the export
+    if os.path.lexists(out):
+        raise ParameterError(f"{out} already exists; choose another folder, or delete it")
+    if out.resolve().is_relative_to(folder):
+        raise ParameterError(f"{out} is inside the model's folder, which allows no other files; choose another folder")
+    require("export", "onnx", *PACKAGES)
+    if is_ensemble(folder):
+        saved, origin = ensemble.load(folder), manifest.read_facts(folder).get(PROVENANCE, {})
+        ensemble.save(replace(saved, folder=out), lambda name, to: export(saved.member(name), to, int8=int8), origin)
+        return
+    _export_model(folder, out, int8=int8)
+
+
+def _export_model(folder: Path, out: Path, *, int8: bool) -> None:
+    saved = load(folder)
+    _check_exportable(saved)
+    linear = isinstance(saved.model, LinearSvm)
+    if linear and int8:
+        raise ParameterError(f"--int8 quantizes layers, but {saved.system} has none; export without --int8")
+    with atomic_folder(out) as new, _silence_exporter():
+        (ngram_graph if linear else graph).write_graph(saved, new / GRAPH)
+        note = quantize(saved, new / GRAPH) if int8 else ""
+        _write_other_files(new, folder, "int8" if int8 else "fp32", note)
+    if note:
+        echo(f"{saved.system}: {note}")
+
+
+def _check_exportable(saved: Saved) -> None:
+    """Raise ParameterError for a model of a kind or size that cannot be exported."""
+    parts = read_json(saved.folder / "config.json")["parts"]
+    for part in parts.values():
+        if part["kind"] in NOT_EXPORTABLE:
+            raise export_error(saved, NOT_EXPORTABLE[part["kind"]])
+    if 4 * count_parameters(saved.model) > MAX_WEIGHT_BYTES:
+        raise export_error(saved, "its weights are larger than 2 GB, the limit of an ONNX file")
+
+
+@contextmanager
+def _silence_exporter() -> Iterator[None]:
+    """Silence the warnings and log output of the exporter and the quantizer."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _write_other_files(new: Path, folder: Path, precision: str, note: str) -> None:
+    """Copy the other files of the model's `folder` to `new`, and write the card, with `note`, and the manifest."""
+    copied = [name for name in MODEL_FILES if name != "model.safetensors"]
+    for name in copied:
+        shutil.copyfile(folder / name, new / name)
+    card = (folder / CARD).read_text(encoding="utf-8")
+    card = card.replace("weights (safetensors)", f"graph (ONNX, {precision})")
+    write_text(new / CARD, f"{card}\n{note}\n" if note else card)
+    manifest.write(new, {**manifest.read_facts(folder), "graph": precision})

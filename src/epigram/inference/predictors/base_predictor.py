@@ -1,0 +1,180 @@
+"""What a saved model and an ensemble have in common: texts in, labels, probabilities and labelled words out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epigram.core.errors import ParameterError
+from epigram.core.ragged import Ragged
+from epigram.models.predict import Predicted
+from epigram.text.tokens.alignment import PositionedTokens
+from epigram.text.tokens.encoding import TextEncoder
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of a text, from character `start` to `end`, with its most likely label."""
+
+    text: str
+    start: int
+    end: int
+    label: str
+    probability: float
+
+
+def words_of(
+    texts: Sequence[str], tokens: PositionedTokens, predicted: Predicted, labels: Sequence[str]
+) -> list[list[Word]]:
+    """Return the words of each text; a word gets the label of its first token and ends where its last token ends."""
+    assert predicted.tokens is not None
+    assert predicted.counts is not None
+    first, spans = word_spans(tokens, predicted.counts)
+    return labelled_words(texts, spans, predicted.tokens[first], labels)
+
+
+def word_spans(tokens: PositionedTokens, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], Ragged[np.int64]]:
+    """Return the words of the first `counts` (N,) tokens of each text, which a model may read alone.
+
+    These are the number of the first token of each word among all tokens read, (W,), and the start and the end of the
+    words, (W, 2), as N rows.
+    """
+    row = tokens.ids.row_numbers()
+    read = tokens.ids.positions() < counts[row]
+    row, number, spans = row[read], tokens.words[read], tokens.spans[read]
+    first = np.flatnonzero((np.diff(row, prepend=-1) != 0) | (np.diff(number, prepend=-1) != 0))
+    last = np.append(first[1:], len(row)) - 1
+    bounds = np.stack([spans[first, 0], spans[last, 1]], axis=1)
+    return first, Ragged.from_lengths(bounds, np.bincount(row[first], minlength=len(tokens.ids)))
+
+
+def labelled_words(
+    texts: Sequence[str], spans: Ragged[np.int64], probabilities: NDArray[Any], labels: Sequence[str]
+) -> list[list[Word]]:
+    """Return the words of each text, with their `spans` (W, 2) and their most likely labels; `probabilities` (W, S)."""
+    best = probabilities.argmax(1)
+    words: list[list[Word]] = [[] for _ in texts]
+    columns = (spans.row_numbers(), spans.values, best, probabilities.max(1))
+    for row, (start, end), label, probability in zip(*(column.tolist() for column in columns), strict=True):
+        words[row].append(Word(texts[row][start:end], start, end, labels[label], probability))
+    return words
+
+
+def bracket_labels(text: str, words: Sequence[Word], default: str) -> str:
+    """Return `text` with the words whose label is not `default` written as [word|label]."""
+    for word in reversed(words):
+        if word.label != default:
+            text = f"{text[: word.start]}[{word.text}|{word.label}]{text[word.end :]}"
+    return text
+
+
+@dataclass(frozen=True)
+class TextPrediction:
+    """Prediction for one text: labels, highest probability, probabilities of all labels, and labelled words, if any.
+
+    `labels` holds the most likely label or, for a multi-label model, all labels above their thresholds. It is empty if
+    the probability is below the minimum confidence. `truncated` is true if the model reads only the beginning of the
+    text.
+    """
+
+    labels: list[str]
+    probability: float
+    probabilities: dict[str, float]
+    words: list[Word]
+    truncated: bool = False
+
+    @property
+    def label(self) -> str:
+        """Labels of the text, separated by commas."""
+        return ", ".join(self.labels)
+
+
+class BasePredictor(ABC):
+    """Predictor with labels (C), and their thresholds (C) if a text may have several (`multi`).
+
+    A text with more than `room` tokens is truncated. `default_word_label` is the label of a word that has no other one.
+    `encoder` gives the tokens of texts, whose `language` is zh or en. Raises ParameterError for a `min_confidence`
+    outside [0, 1], or with `multi`.
+    """
+
+    encoder: TextEncoder
+    language: str
+    room: int
+    default_word_label: str = ""
+
+    def __init__(
+        self, folder: Path, labels: list[str], thresholds: list[float], *, multi: bool, min_confidence: float
+    ) -> None:
+        self.folder, self.labels, self.thresholds, self.multi = folder, labels, thresholds, multi
+        self.min_confidence = min_confidence
+        self._check_min_confidence()
+
+    def probabilities(self, texts: Iterable[str]) -> NDArray[np.float32]:
+        """Return the probabilities (N, C) of `texts`; columns are in the order of the labels.
+
+        Raises ParameterError for a single string instead of several, and for a text that is not a string.
+        """
+        listed = list_texts(texts)
+        return self._probabilities(listed) if listed else np.zeros((0, len(self.labels)), dtype=np.float32)
+
+    def predict(self, texts: Iterable[str]) -> list[TextPrediction]:
+        """Return one prediction per text; word positions refer to the text as given.
+
+        Raises ParameterError as `probabilities` does.
+        """
+        listed = list_texts(texts)
+        return self._predict(listed) if listed else []
+
+    @abstractmethod
+    def _probabilities(self, texts: list[str]) -> NDArray[np.float32]:
+        """Return the probabilities (N, C) of one or more texts."""
+
+    @abstractmethod
+    def _predict(self, texts: list[str]) -> list[TextPrediction]:
+        """Return the predictions for one or more texts."""
+
+    def _prediction(self, row: NDArray[np.float32], words: list[Word], truncated: bool) -> TextPrediction:
+        """Return the prediction for a text with the probabilities `row` (C,)."""
+        probabilities = dict(zip(self.labels, map(float, row), strict=True))
+        return TextPrediction(self._labels_of(row), float(row.max()), probabilities, words, truncated)
+
+    def _labels_of(self, row: NDArray[np.float32]) -> list[str]:
+        if self.multi:
+            above = row > np.array(self.thresholds, row.dtype)
+            return [self.labels[c] for c in np.flatnonzero(above)]
+        return [self.labels[row.argmax()]] if float(row.max()) >= self.min_confidence else []
+
+    def _check_min_confidence(self) -> None:
+        if not 0.0 <= self.min_confidence <= 1.0:
+            raise ParameterError(f"the minimum confidence is {self.min_confidence}; expected a number from 0 to 1")
+        if self.min_confidence > 0.0 and self.multi:
+            raise ParameterError(
+                f"{self.folder} gives a text any number of labels, each with its own threshold; remove the "
+                "minimum confidence"
+            )
+
+
+def list_texts(texts: object) -> list[str]:
+    """Return the strings of an iterable as a list.
+
+    Raises ParameterError for a single string, for what is no iterable, for a mapping or a table, whose iteration gives
+    names instead of texts, and for a text that is not a string.
+    """
+    kind = type(texts).__name__
+    if isinstance(texts, str | bytes):
+        raise ParameterError(f"expected a list of texts, found a single {kind}; pass a list: [text]")
+    if not isinstance(texts, Iterable) or isinstance(texts, Mapping) or hasattr(texts, "columns"):
+        raise ParameterError(f"expected a list of texts, found {kind}; pass a list, or one column of a table")
+    listed = list(texts)
+    for position, text in enumerate(listed):
+        if not isinstance(text, str):
+            raise ParameterError(
+                f"texts[{position}] has the type {type(text).__name__}; expected str: replace it, or leave it out"
+            )
+    return listed

@@ -1,0 +1,49 @@
+"""Prediction with a saved ensemble: the weighted mean of its members' probabilities."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epigram.core.errors import DataError
+from epigram.evaluation.ensemble.weights import Blend
+from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
+from epigram.inference.predictors.predictor import Predictor
+from epigram.models import ensemble
+from epigram.models.manifest import require_unchanged
+from epigram.models.precision import Precision
+
+
+class EnsemblePredictor(BasePredictor):
+    """Predictor that loads the folder of an ensemble once and then predicts any number of texts.
+
+    A text is truncated if it is for any member. `encoder` is that of the member with the largest weight. No words are
+    labelled. Raises DataError if the members do not fit.
+    """
+
+    def __init__(self, folder: Path, *, precision: Precision = "auto", min_confidence: float = 0.0) -> None:
+        with require_unchanged(folder):
+            saved = ensemble.load(folder)
+            self.members = [Predictor(saved.member(name), precision=precision) for name in saved.weights]
+        super().__init__(folder, saved.labels, saved.thresholds, multi=saved.multi, min_confidence=min_confidence)
+        for member in self.members:
+            if (member.labels, member.multi) != (self.labels, self.multi):
+                raise DataError(f"{member.folder} does not have the labels of the ensemble; restore the folder")
+        self.blend = Blend(np.array(list(saved.weights.values())), saved.temperature)
+        self.language = self.members[0].language
+        self.room = min(member.room for member in self.members)
+        self.encoder = self.members[int(self.blend.weights.argmax())].encoder
+
+    def _probabilities(self, texts: list[str]) -> NDArray[np.float32]:
+        return self._blend([member.run(texts)[0].probabilities for member in self.members])
+
+    def _predict(self, texts: list[str]) -> list[TextPrediction]:
+        answers = [member.run(texts) for member in self.members]
+        truncated = np.any([each for _, each in answers], axis=0).tolist()
+        rows = self._blend([predicted.probabilities for predicted, _ in answers])
+        return [self._prediction(row, [], cut) for row, cut in zip(rows, truncated, strict=True)]
+
+    def _blend(self, members: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+        return self.blend.apply(members, multi=self.multi).astype(np.float32)

@@ -1,0 +1,125 @@
+"""Prediction with a saved model: texts in, labels and probabilities out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epigram.core.errors import DataError
+from epigram.core.ragged import Ragged
+from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction, Word, words_of
+from epigram.inference.predictors.runtimes import OnnxModel, open_graph
+from epigram.models.batches import TextBatches
+from epigram.models.manifest import require_unchanged
+from epigram.models.precision import Precision, prepare_for_inference
+from epigram.models.predict import Predicted, predict
+from epigram.models.serialization import Saved, load
+from epigram.text.dataset.pos_words import PosWords, WordWeights
+from epigram.text.tokens.alignment import PositionedTokens
+from epigram.text.tokens.characters import leading_whitespace, strip
+from epigram.text.tokens.encoding import TextEncoder
+from epigram.text.tokens.token_characters import CharacterEncoder
+from epigram.text.tokens.tokenizers import load as load_tokenizer
+from epigram.text.tokens.tokenizers import vocabulary_of
+
+
+class Predictor(BasePredictor):
+    """Predictor that loads a model folder (saved or exported) once and then predicts any number of texts.
+
+    `precision` is that of matrix products; `auto` is bfloat16 where the hardware is fast in it. A text whose highest
+    probability is below `min_confidence` gets no label.
+    """
+
+    def __init__(self, folder: Path, *, precision: Precision = "auto", min_confidence: float = 0.0) -> None:
+        with require_unchanged(folder):
+            self.saved: Saved = load(folder, open_graph)
+            tokenizer = load_tokenizer(folder / "tokenizer.json")
+        saved = self.saved
+        multi: bool = saved.model.multi
+        super().__init__(folder, saved.labels, saved.thresholds, multi=multi, min_confidence=min_confidence)
+        self.precision = precision
+        if precision == "auto" and not isinstance(self.saved.model, OnnxModel):
+            prepare_for_inference(self.saved.model)
+        self.encoder = TextEncoder(tokenizer)
+        frame = self.saved.frame
+        self.language = frame.language
+        self.room, self.default_word_label = frame.room, next(iter(frame.token_labels), "")
+        characters = frame.characters
+        self.vocabulary = vocabulary = vocabulary_of(tokenizer)
+        if len(vocabulary) > frame.vocabulary:
+            raise DataError(f"{folder}/tokenizer.json has more tokens than the model's vocabulary; restore the folder")
+        self.character_encoder = CharacterEncoder(characters) if characters else None
+        self.word_weights: WordWeights | None = None
+        if frame.pos_words is not None:
+            self.word_weights = WordWeights(PosWords.parse(frame.pos_words, f"{folder}/config.json"), vocabulary)
+
+    def batches(self, texts: Sequence[str]) -> TextBatches:
+        """Return `texts` in the model's input format."""
+        return self._encode([strip(text) for text in texts])[0]
+
+    def _probabilities(self, texts: list[str]) -> NDArray[np.float32]:
+        return self.run(texts)[0].probabilities
+
+    def _predict(self, texts: list[str]) -> list[TextPrediction]:
+        predicted, tokens, truncated = self.run_with_positions(texts)
+        words: list[list[Word]] = [[] for _ in texts]
+        if tokens is not None:
+            words = words_of(texts, tokens, predicted, self.saved.frame.token_labels)
+        return list(map(self._prediction, predicted.probabilities, words, truncated))
+
+    def run_with_positions(self, texts: Sequence[str]) -> tuple[Predicted, PositionedTokens | None, list[bool]]:
+        """Return the predictions for one or more `texts`, their tokens, and which of them are truncated.
+
+        The tokens, with their positions in the texts as given, are None if the model labels no words; a text may have
+        one more than the model reads.
+        """
+        stripped = [strip(text) for text in texts]
+        batches, tokens, truncated = self._encode(stripped)
+        predicted = self._run_model(batches)
+        if predicted.tokens is None:
+            return predicted, None, truncated
+        tokens = self.encoder.encode_with_positions(stripped, self.room + 1) if tokens is None else tokens
+        return predicted, shift_spans(tokens, texts), truncated
+
+    def run(self, texts: Sequence[str]) -> tuple[Predicted, list[bool]]:
+        """Return the predictions for one or more `texts`, and which of them are truncated."""
+        batches, _, truncated = self._encode([strip(text) for text in texts])
+        return self._run_model(batches), truncated
+
+    def _run_model(self, batches: TextBatches) -> Predicted:
+        """Run the model. Raises DataError if the number of classes in the output differs from the number of labels."""
+        predicted, saved = predict(self.saved.model, batches, precision=self.precision), self.saved
+        for output, labels in ((predicted.logits, saved.labels), (predicted.tokens, saved.frame.token_labels)):
+            if output is not None and output.shape[1] != len(labels):
+                raise DataError(
+                    f"{saved.folder} has {len(labels)} labels, but its model outputs {output.shape[1]} classes; "
+                    "restore the folder"
+                )
+        return predicted
+
+    def _encode(self, texts: Sequence[str]) -> tuple[TextBatches, PositionedTokens | None, list[bool]]:
+        """Return stripped `texts` as batches, token positions if characters are needed, and which are truncated."""
+        # one token more than the model reads is encoded: it shows whether a text is truncated
+        if self.character_encoder is None:
+            encoded = self.encoder.encode(texts, self.room + 1)
+            return self._batches(encoded.ids), None, self._truncated(encoded.ids)
+        tokens = self.encoder.encode_with_positions(texts, self.room + 1)
+        characters = self.character_encoder.encode(texts, tokens)
+        return self._batches(tokens.ids, characters), tokens, self._truncated(tokens.ids)
+
+    def _batches(self, ids: Ragged[np.int32], characters: Ragged[np.int32] | None = None) -> TextBatches:
+        weight = None if self.word_weights is None else self.word_weights.find(ids, self.room)
+        return TextBatches.from_template(self.saved.frame, ids, characters=characters, word_weight=weight)
+
+    def _truncated(self, ids: Ragged[np.int32]) -> list[bool]:
+        truncated: list[bool] = (ids.lengths > self.room).tolist()
+        return truncated
+
+
+def shift_spans(tokens: PositionedTokens, texts: Sequence[str]) -> PositionedTokens:
+    """Return `tokens` of stripped texts with positions in the original `texts`, which may begin with whitespace."""
+    shift = tokens.ids.spread(np.array([leading_whitespace(text) for text in texts]))
+    return tokens._replace(spans=tokens.spans + shift[:, None])

@@ -1,0 +1,146 @@
+"""ONNX runtimes of exported models: networks, and the n-gram counts of linear models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from epigram.core.config_types import shown
+from epigram.core.errors import DataError, is_out_of_memory
+from epigram.core.extras import require
+from epigram.core.files import read_json
+from epigram.core.ragged import Ragged
+from epigram.models.serialization import NGRAMS
+from epigram.nn.layers.ngrams import SPELLED, Counted, count_known, max_n
+from epigram.nn.layers.types import Prediction, Tokens
+
+OUTPUTS = {"logits", "tokens"}  # fields of Prediction; a graph may have further outputs
+
+
+class OnnxModel:
+    """ONNX graph that is called like a model, on the CPU, with the number of threads that torch uses.
+
+    Inputs are named after the fields of `Tokens`, outputs after those of `Prediction`. Raises MissingPackageError if
+    onnxruntime is not installed and DataError for a file that is not such a graph.
+    """
+
+    training = False
+    required: ClassVar[set[str]] = {"ids", "valid"}
+    optional: ClassVar[set[str]] = {"characters", "word_weight"}
+
+    def __init__(self, path: Path, *, multi: bool) -> None:
+        require(str(path), "onnx", "onnxruntime")
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        options.enable_mem_pattern = False  # only helps if all batches have the same shape
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # torch uses the same cores
+        options.log_severity_level = 4  # warnings would print names of the graph without escaping control characters
+        self.path, self.multi = path, multi
+        try:
+            self.session: Any = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # the library's exceptions have no common base class
+            raise DataError(f"{path} is not a graph that ONNX Runtime can run ({shown(str(error))})") from None
+        self.inputs = [one.name for one in self.session.get_inputs()]
+        self.outputs = [one.name for one in self.session.get_outputs() if one.name in OUTPUTS]
+        if not self.required <= set(self.inputs) <= self.required | self.optional or "logits" not in self.outputs:
+            raise DataError(f"{path} is not the graph of an epigram model; export the model again")
+
+    def __call__(self, tokens: Tokens) -> Prediction:
+        """Return the logits (B, C) of a batch (B, L), and token logits (B, L, S) if the model labels tokens.
+
+        Raises DataError if the graph fails on the batch.
+        """
+        try:
+            outputs = self.session.run(self.outputs, self.graph_inputs(tokens))
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            raise DataError(
+                f"{self.path} fails in ONNX Runtime ({shown(str(error))}); export the model again"
+            ) from None
+        self._check(outputs, tokens)
+        return Prediction(**{name: torch.from_numpy(out) for name, out in zip(self.outputs, outputs, strict=True)})
+
+    def _check(self, outputs: list[Any], tokens: Tokens) -> None:
+        """Raise DataError for outputs of the wrong type or shape."""
+        shapes = {"logits": tuple(tokens.ids.shape[:1]), "tokens": tuple(tokens.ids.shape)}
+        for name, out in zip(self.outputs, outputs, strict=True):
+            if not isinstance(out, np.ndarray) or out.dtype != np.float32 or out.shape[:-1] != shapes[name]:
+                raise DataError(f"{self.path} returns {name} of an unexpected shape or type; export the model again")
+
+    def graph_inputs(self, tokens: Tokens) -> dict[str, NDArray[Any]]:
+        """Return the inputs of the graph for a batch."""
+        return {name: getattr(tokens, name).numpy() for name in self.inputs}
+
+
+class NgramModel(OnnxModel):
+    """ONNX graph of a linear SVM, with the list of n-grams that it counts."""
+
+    required: ClassVar[set[str]] = {"ngrams", "counts"}
+    optional: ClassVar[set[str]] = set()
+
+    def __init__(self, path: Path, *, multi: bool) -> None:
+        super().__init__(path, multi=multi)
+        self.keys, self.counted = read_ngrams(path.with_name(NGRAMS))
+
+    def graph_inputs(self, tokens: Tokens) -> dict[str, NDArray[Any]]:
+        """Return the indices of the known n-grams and their counts, one row per text, padded with counts of 0."""
+        row, ngram, count = (part.numpy() for part in count_known(tokens, self.keys, self.counted))
+        lengths = np.bincount(row, minlength=len(tokens.ids))
+        ngrams = np.zeros((len(lengths), max(1, lengths.max())), dtype=np.int64)
+        counts = np.zeros_like(ngrams)
+        position = row, Ragged.from_lengths(ngram, lengths).positions()
+        ngrams[position], counts[position] = ngram, count
+        return {"ngrams": ngrams, "counts": counts}
+
+
+def open_graph(path: Path, *, multi: bool) -> OnnxModel:
+    """Load the exported model whose graph is the file `path`."""
+    return (NgramModel if path.with_name(NGRAMS).exists() else OnnxModel)(path, multi=multi)
+
+
+def read_ngrams(path: Path) -> tuple[Tensor, Counted]:
+    """Return the sorted keys (F,) of the n-grams in `path`, and which n-grams are counted.
+
+    Raises DataError for a file that `export` has not written.
+    """
+    stored = read_json(path)
+    try:
+        orders, keys = _read(stored["ngrams"], stored["vocabulary"], 0)
+        counted = Counted(stored["vocabulary"], orders)
+        if "characters" in stored:
+            spelled, more = _read(stored["characters"], stored["alphabet"], 1)
+            counted = counted._replace(alphabet=stored["alphabet"], spelled=spelled)
+            keys = np.concatenate([more + SPELLED, keys])
+        if (np.diff(keys) <= 0).any():
+            raise ValueError("order of the n-grams")
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        raise DataError(f"{path} is not a valid list of n-grams; export the model again") from None
+    return torch.from_numpy(keys), counted
+
+
+def _read(lists: dict[str, Any], size: int, first: int) -> tuple[tuple[int, int], NDArray[np.int64]]:
+    """Return the lowest and highest order and the keys of lists of n-grams whose ids are from `first` on."""
+    orders = [int(order) for order in lists]
+    if orders != list(range(orders[0], orders[-1] + 1)) or not 1 <= orders[0] <= orders[-1] <= max_n(size):
+        raise ValueError("orders")
+    parts = [_keys(rows, n, size, first) for n, rows in zip(orders, lists.values(), strict=True)]
+    return (orders[0], orders[-1]), np.concatenate(parts)
+
+
+def _keys(rows: list[list[int]], n: int, size: int, first: int) -> NDArray[np.int64]:
+    """Return the keys of n-grams given as lists of ids. Raises ValueError for invalid ids."""
+    ids = (np.array(rows) if rows else np.zeros((0, n), dtype=np.int64)) - first
+    if ids.dtype.kind != "i" or ids.shape != (len(rows), n) or not ((ids >= 0) & (ids < size)).all():
+        raise ValueError("ids")
+    key = np.zeros(len(ids), dtype=np.int64)
+    for column in ids.T:
+        key = key * (size + 1) + column + 1
+    return key
