@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from benchmarks.timing import ROOT, SkippedError, process
-from epigram.core.ragged import ranges
+from epigram.core.arrays import ranges
 from epigram.text.dataset.encoded_dataset import Split
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.evaluation.comparison.choose_system import decide
 from epigram.evaluation.comparison.comparison import compare
 from epigram.evaluation.comparison.scored_system import scored_system

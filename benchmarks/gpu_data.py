@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.inference.predictors.dataset_batches import default_device
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier

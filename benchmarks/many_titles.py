@@ -22,9 +22,8 @@ import numpy as np
 
 from benchmarks.corpora import change, lay_out, repeated, stage, titles
 from benchmarks.timing import environment
+from epigram.core.arrays import NpyWriter, Ragged, RaggedWriter
 from epigram.core.files import read_json
-from epigram.core.npy_files import NpyWriter, RaggedWriter
-from epigram.core.ragged import Ragged
 
 ENCODED = "data/encoded/token"
 ENCODED_TITLES = 20_000  # whose vocabulary and labels the random titles have

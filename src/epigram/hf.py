@@ -28,9 +28,9 @@ from transformers import (
 )
 from transformers.modeling_outputs import SequenceClassifierOutput
 
+from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
 from epigram.core.files import read_json
-from epigram.core.ragged import Ragged
 from epigram.models.batches import NO_WORD
 from epigram.models.ensemble import require_single_model
 from epigram.models.manifest import require_unchanged, verify

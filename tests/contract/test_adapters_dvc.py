@@ -17,7 +17,7 @@ from dvc.repo import Repo
 from dvc.stage import Stage
 from dvc.stage.cache import StageCache
 
-from epigram.runner.dvc import adapter, errors, lock_writer, repro, run_cache
+from epigram.runner.dvc import adapter, lock_writer, repro
 
 NEEDS = f"dvc {dvc.__version__} has no {{}}: epigram needs it for {{}}"
 # In the file, `last` comes first; `b` is frozen, so it depends on no stage.
@@ -99,7 +99,7 @@ def test_an_entry_that_another_process_deletes_is_written_again(root: Path) -> N
             move(source, target)
 
         repo.cache.legacy.move = delete_and_move
-        run_cache.retry_on_conflict(repo)
+        adapter.retry_on_conflict(repo)
         repo.reproduce(["root"])
         assert len(moved) == 2
         assert Path(moved[0]).is_file()
@@ -126,7 +126,7 @@ def test_an_entry_that_disappears_while_it_is_read_is_listed_again(root: Path, m
     assert len(listed) == 2
 
 
-@pytest.mark.parametrize(("name", "attempts"), [("runs/x", run_cache.MAX_ATTEMPTS), ("files/x", 1)])
+@pytest.mark.parametrize(("name", "attempts"), [("runs/x", adapter.MAX_ATTEMPTS), ("files/x", 1)])
 def test_only_files_of_the_run_cache_are_tried_again_and_not_for_ever(name: str, attempts: int) -> None:
     class Cache:
         cache_dir, calls = "/cache/runs", 0
@@ -138,7 +138,7 @@ def test_only_files_of_the_run_cache_are_tried_again_and_not_for_ever(name: str,
         restore = save
 
     cache = Cache()
-    run_cache.retry_on_conflict(SimpleNamespace(stage_cache=cache))
+    adapter.retry_on_conflict(SimpleNamespace(stage_cache=cache))
     with pytest.raises(FileNotFoundError):
         cache.save()
     assert cache.calls == attempts
@@ -194,9 +194,9 @@ def test_the_exit_code_of_a_command_is_in_the_exception(
     command: str, code: int, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dvc.stage.run, "StageCmdFailedError", dvc.stage.run.StageCmdFailedError)  # restored
-    errors.install()
+    repro.install()
     (root / "dvc.yaml").write_text(f"stages: {{root: {{cmd: {command}}}}}")
     with pytest.raises(DvcException) as raised:
         reproduce(root, "root")
     said = NEEDS.format("class of failed commands in dvc.stage.run", "the exit code of a stage")
-    assert errors.command_exit_code(raised.value) == code, said
+    assert repro.command_exit_code(raised.value) == code, said

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import nn
 
+from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
-from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.predict import dev_score, predict
 from epigram.models.recipe import Recipe

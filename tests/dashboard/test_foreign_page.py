@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from epigram.runner.runs.markdown import corpus
+from epigram.runner.runs.run_page import corpus
 from tests.dashboard.conftest import Server
 
 pytestmark = pytest.mark.extended

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from epigram.runner.prefect.progress_artifact import ProgressArtifact, percent
+from epigram.runner.prefect.artifacts import ProgressArtifact, percent
 from epigram.training.loop.progress import Progress, progress_line
 
 

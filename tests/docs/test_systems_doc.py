@@ -15,11 +15,11 @@ import pytest
 import torch
 import yaml
 
+from epigram.core.arrays import Ragged
 from epigram.core.config_types import validate_as
-from epigram.core.ragged import Ragged
 from epigram.evaluation.comparison.comparison import compare
 from epigram.evaluation.records.summary import Corpus
-from epigram.models.attention_maps import AttentionMaps
+from epigram.inference.attention import AttentionMaps
 from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
 from epigram.models.serialization import load, save

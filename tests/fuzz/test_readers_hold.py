@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epigram.core.errors import DataError, EpigramError
+from epigram.data.corpus import label_tokens
 from epigram.data.readers import KINDS
 from epigram.data.sources.source import ADDRESS_PREFIXES
-from epigram.data.spans import label_tokens
 from epigram.text.unlabelled import read_lines
 from tests.support.budget import cases, texts
 

@@ -14,9 +14,8 @@ import torch
 
 import epigram
 from epigram.core.errors import ParameterError
-from epigram.inference.attention import TextAttention
+from epigram.inference.attention import TextAttention, maps_of
 from epigram.inference.predictors.predictor import Predictor
-from epigram.models.attention_maps import maps_of
 from epigram.models.serialization import load
 from epigram.nn.layers.types import Tokens
 from tests.parity.readings import mhal as mhal_readings

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.nn.layers.ngrams import SPELLED, character_keys

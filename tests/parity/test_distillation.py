@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
 from epigram.nn.layers.types import DataSpec
 from epigram.recipes.registry import RECIPES

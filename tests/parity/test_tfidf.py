@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvm, LinearSvmConfig
 from epigram.models.predict import Predicted, predict

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.runner.champions import champion, champion_tree
+from epigram.runner.champions import champion, champion_refs
 from epigram.runner.git import git
 from tests.support.champions import made, promoted, weights
 from tests.support.toy import Toy
@@ -143,7 +143,7 @@ def test_a_branch_that_is_checked_out_is_not_moved(reign: Toy) -> None:
 
 def test_an_output_that_the_run_does_not_have_is_said(reign: Toy) -> None:
     with pytest.raises(DataError, match="has no output out/nothing"):
-        champion_tree.output_hash(reign.root, "out/nothing")
+        champion_refs.output_hash(reign.root, "out/nothing")
 
 
 def test_another_model_in_the_folder_of_a_run_is_not_taken_for_the_champion(reign: Toy) -> None:

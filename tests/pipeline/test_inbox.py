@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from epigram.cli.retrain import report
+from epigram.cli.runs.retrain import report
 from epigram.core.errors import DataError
 from epigram.core.files import write_text
 from epigram.data import incoming_rows

@@ -13,7 +13,7 @@ from markupsafe import escape
 from epigram.core.records import read_record
 from epigram.evaluation.records.results import Metrics
 from epigram.report import charts
-from epigram.runner.runs import markdown
+from epigram.runner.runs import run_page
 from tests.support.bad_input import Workshop
 
 NAMES_OF_JAVASCRIPT = [
@@ -123,7 +123,7 @@ def test_the_chart_of_each_run_has_them(shop: Workshop) -> None:
 
 
 def test_the_dashboard_s_pages_are_made(shop: Workshop) -> None:
-    page = markdown.corpus(written(shop, "data/validated/corpus.json"))
+    page = run_page.corpus(written(shop, "data/validated/corpus.json"))
     assert page.startswith("# reviews\n")
     assert "50 labels" in page
 

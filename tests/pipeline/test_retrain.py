@@ -18,8 +18,7 @@ from epigram.core.files import write_text
 from epigram.runner.champions import champion
 from epigram.runner.dvc import graph
 from epigram.runner.retraining import drift, ingest
-from epigram.runner.workspace.retrain_settings import DriftSettings
-from epigram.runner.workspace.settings import load
+from epigram.runner.workspace.settings import DriftSettings, load
 from tests.support.shop import PARAMS, SOURCE, reviews
 from tests.support.shop_repository import Shop, copied
 from tests.support.toy import command_env

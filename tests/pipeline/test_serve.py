@@ -222,7 +222,7 @@ def test_a_run_may_miss_two_heartbeats() -> None:
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY
 
     from epigram.runner.prefect import heartbeat
-    from epigram.runner.service.automations import HEARTBEAT_TIMEOUT
+    from epigram.runner.service.notices import HEARTBEAT_TIMEOUT
 
     assert 3 * max(PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value(), heartbeat.INTERVAL) <= HEARTBEAT_TIMEOUT
 
@@ -230,11 +230,11 @@ def test_a_run_may_miss_two_heartbeats() -> None:
 def test_a_notice_that_cannot_be_sent_is_said_without_its_address(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from epigram.runner.service import webhook_relay
+    from epigram.runner.service import notices
 
-    monkeypatch.setattr(webhook_relay, "RETRY_DELAYS", (0.0,))
+    monkeypatch.setattr(notices, "RETRY_DELAYS", (0.0,))
     said: list[str] = []
-    with webhook_relay.start_relay(f"http://127.0.0.1:9/{SECRET}") as address:
+    with notices.start_relay(f"http://127.0.0.1:9/{SECRET}") as address:
         assert httpx.post(f"{address}x", content="a guess").status_code == httpx.codes.NOT_FOUND
         assert httpx.post(address, content="a text").status_code == httpx.codes.ACCEPTED
         until(lambda: said.append(capsys.readouterr().err) or "".join(said), 30)

@@ -20,8 +20,8 @@ from epigram.core.errors import TryAgainError
 from epigram.process.outcome import Outcome
 from epigram.runner.dvc import graph
 from epigram.runner.dvc.process import PROGRESS
+from epigram.runner.prefect.artifacts import StatusTable
 from epigram.runner.prefect.stage import Runner, prefect_state, stage_attempt
-from epigram.runner.prefect.status_table import StatusTable
 from epigram.runner.scheduling.gpus import VISIBLE, GpuPool
 from epigram.runner.scheduling.slots import Slots
 from tests.support.processes import alive, until

@@ -93,7 +93,7 @@ def test_a_project_of_the_wheel_runs_to_its_report(program: Path, tmp_path: Path
     predicted = call(program, "predict", "runs/first/model", "房间很大", cwd=demo)
     assert predicted.returncode == 0 and predicted.stdout.endswith("房间很大\n")
     provenance = json.loads((demo / "runs/first/model/manifest.json").read_text())["provenance"]
-    check = "from epigram.models.provenance import code_hash; print(code_hash())"
+    check = "from epigram.models.manifest import code_hash; print(code_hash())"
     assert provenance["code"] == subprocess.check_output([sys.executable, "-c", check], text=True).strip()
 
     record = yaml.safe_load((demo / "epigram.yaml").read_text())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
 from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective

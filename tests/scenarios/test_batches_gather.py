@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.models.batches import UNLABELLED, TextBatches
 
 IDS = [10, 11, 12, 13, 14, 15, 16]  # the texts [10, 11], [], [12, 13, 14, 15], [16]

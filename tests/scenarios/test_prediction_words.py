@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.inference.predictors.base_predictor import Word, bracket_labels, words_of
 from epigram.models.predict import Predicted
 from epigram.text.tokens.alignment import PositionedTokens

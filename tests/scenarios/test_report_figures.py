@@ -19,7 +19,7 @@ from epigram.evaluation.records.summary import Row, read_summary
 from epigram.inference.predictors import measure
 from epigram.models.batches import TextBatches
 from epigram.report.terminal import comparison_table
-from epigram.runner.runs import markdown
+from epigram.runner.runs import run_page
 from epigram.text.dataset.encoded_dataset import View
 from tests.support.bad_input import Workshop
 from tests.support.certain import LABELS, SIZES, compare, evaluate, lines, one_label, prune, run_to_train, train
@@ -139,7 +139,7 @@ def terminal(shop: Workshop) -> str:
 
 
 def dashboard(shop: Workshop) -> dict[str, str]:
-    return markdown_cells(markdown.comparison(read_summary(shop.root / "data/report/summary.json"), []))
+    return markdown_cells(run_page.comparison(read_summary(shop.root / "data/report/summary.json"), []))
 
 
 def test_layers_were_dropped_and_the_seeds_differ(shop: Workshop) -> None:

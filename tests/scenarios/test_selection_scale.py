@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
 from epigram.nn.layers.types import DataSpec

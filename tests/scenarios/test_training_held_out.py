@@ -18,7 +18,7 @@ import yaml
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.inference.predictors.dataset_batches import batches_of, count_truncated, data_spec_of, template_of
 from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvmConfig

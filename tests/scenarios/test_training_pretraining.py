@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from epigram.core.arrays import Ragged
 from epigram.core.errors import TryAgainError
-from epigram.core.ragged import Ragged
 from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import Tokens
 from epigram.text.settings import PretrainSettings

@@ -10,8 +10,8 @@ import torch
 from sklearn.metrics import f1_score
 from torch import Tensor, nn
 
+from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
-from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.predict import Predicted, dev_score, predict, score_name, text_scores
 from epigram.nn.layers.types import Prediction, Tokens

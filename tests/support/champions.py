@@ -6,7 +6,7 @@ import json
 import shutil
 from hashlib import sha256
 
-from epigram.runner.champions import champion, champion_tree
+from epigram.runner.champions import champion, champion_refs
 from epigram.runner.champions.champion import Champion, Hashes
 from tests.support.toy import Toy
 
@@ -37,7 +37,7 @@ def made(toy: Toy, number: int) -> Champion:
         rows=10,
         verdict=f"better: {number}",
         hashes=Hashes(
-            data=champion_tree.output_hash(toy.root, "out/gather"),
+            data=champion_refs.output_hash(toy.root, "out/gather"),
             code="unknown",
             params="0",
             model=champion.model_hash(chosen),

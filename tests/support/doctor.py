@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from epigram.runner.doctor.check import CheckResult
+from epigram.runner.doctor.installation import CheckResult
 from epigram.training.distributed import hardware
 
 Checks = Callable[[], Iterator[CheckResult]]

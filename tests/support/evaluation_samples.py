@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.records.ensemble_record import EnsembleRecord
 from epigram.evaluation.records.results import Cost, Evaluated, Task, write_evaluation

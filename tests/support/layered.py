@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.nn.heads.layer_ensemble import LayerEnsembleConfig, LayerEnsembleHead

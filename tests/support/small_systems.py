@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.recipe import Recipe
 from epigram.models.text_template import TextTemplate

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.linear_svm import LinearSvm, LinearSvmConfig
 from epigram.nn.layers.types import DataSpec

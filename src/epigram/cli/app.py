@@ -12,29 +12,14 @@ from typing import Annotated
 import typer
 
 import epigram
-from epigram.cli import (
-    add,
-    dashboard,
-    doctor,
-    drift,
-    export,
-    init,
-    predict,
-    repair,
-    retrain,
-    run,
-    sign,
-    stop,
-    suggest,
-    sweep,
-    systems,
-    verify,
-)
+from epigram.cli.models import export, predict, sign, suggest, systems, verify
+from epigram.cli.projects import add, dashboard, doctor, init, repair, stop
+from epigram.cli.runs import drift, retrain, run, sweep
 from epigram.core.errors import ParameterError
 from epigram.process.display import echo
 from epigram.process.exits import handle_errors, run_and_exit, run_typer
-from epigram.process.library_threads import limit_library_threads
 from epigram.process.signals import end_on_signals
+from epigram.process.startup import limit_library_threads
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "init": init.main,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from epigram.core.memory_limit import is_near_limit
+from epigram.core.machine import is_near_limit
 
 RETRYABLE = frozenset({69, 75})
 

@@ -16,7 +16,7 @@ from epigram.core.errors import DataError
 from epigram.data.readers import labels_tokens
 from epigram.data.validation import violations
 from epigram.data.validation.cross_row_rules import apply_rules
-from epigram.data.validation.row_batches import Rows
+from epigram.data.validation.row_index import Rows
 from epigram.data.validation.row_rules import scan_rows
 from epigram.data.validation.settings import Action, ValidateSettings
 from epigram.text.dataset.text_matching import label_column, loose_text

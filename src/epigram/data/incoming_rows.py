@@ -19,7 +19,7 @@ from epigram.data.decoding import guess_encoding
 from epigram.data.sources.source import File, Source
 from epigram.data.tables import MissingColumnError, Options, TextTableReader, detect, formats
 from epigram.data.validation import violations
-from epigram.data.validation.row_batches import Rows
+from epigram.data.validation.row_index import Rows
 from epigram.data.validation.row_rules import scan_rows
 from epigram.data.validation.settings import Action, ValidateSettings
 from epigram.text.dataset.text_matching import label_column

@@ -22,7 +22,7 @@ from epigram.inference.tables import BATCH_TEXTS, check_columns, text_column
 from epigram.text.dataset.language import Language, as_language
 from epigram.text.dataset.text_matching import loose_text
 from epigram.text.lines import decode_lines, read_lines
-from epigram.text.tokens.character_ngrams import cosines, ngram_sets
+from epigram.text.tokens.characters import cosines, ngram_sets
 
 SIMILAR = 0.5  # cosine with a suggested text at which a text is skipped
 CANDIDATES = 50  # times as many uncertain texts are kept as suggestions are wanted

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from epigram.core.ragged import Ragged, ranges
+from epigram.core.arrays import Ragged, ranges
 from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import Tokens
 

@@ -7,18 +7,44 @@ The manifest lists the manifests of the members, which list the members' files.
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from epigram.core.config_types import has_type, is_name
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json, write_text
 from epigram.models import manifest
-from epigram.models.ensemble_config import is_valid
-from epigram.models.manifest import MEMBERS
-from epigram.models.provenance import PROVENANCE, code_hash, parameters_hash
+from epigram.models.manifest import MEMBERS, PROVENANCE, code_hash, parameters_hash
 from epigram.process.display import escape_markdown
+
+
+def is_valid(config: dict[str, Any], labels: Any) -> bool:
+    """Return whether `config` and the `labels` of texts are those of an ensemble."""
+    values: list[Any] = [config.get(name) for name in ("weights", "temperature", "thresholds")]
+    weights, temperature, thresholds = values
+    return (
+        _are_labels(labels)
+        and config.get("task") in ("single", "multi")
+        and has_type(weights, dict[str, float])
+        and all(is_name(name) and weight > 0 for name, weight in weights.items())
+        and math.isclose(sum(weights.values()), 1.0, abs_tol=1e-6)
+        and _is_temperature(temperature)
+        and has_type(thresholds, list[float])
+        and len(thresholds) == len(labels)
+    )
+
+
+def _are_labels(labels: Any) -> bool:
+    return has_type(labels, list[str]) and 0 < len(set(labels)) == len(labels)
+
+
+def _is_temperature(value: Any) -> bool:
+    return has_type(value, float) and 0 < value < math.inf
+
 
 FORMAT, CARD = 1, "README.md"
 FILES = {"config.json", "labels.json", CARD}

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
-from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.precision import Precision, matmul_precision
 from epigram.nn.layers.types import Prediction

@@ -7,19 +7,51 @@ from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from epigram.checkpoints.folders import is_sentence_encoder, is_static_model
 from epigram.core.config_types import nearest, shown, validate_as
-from epigram.core.errors import ParameterError
+from epigram.core.errors import DataError, ParameterError
 from epigram.models.classifier import Classifier, ClassifierConfig, ContrastiveClassifierConfig, FrozenClassifierConfig
 from epigram.models.linear_svm import LinearSvmConfig
-from epigram.models.pretrained_vectors import set_pretrained_vectors
 from epigram.models.random_baseline import RandomBaselineConfig
 from epigram.nn import encoders, heads
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.types import DataSpec
+
+
+def set_pretrained_vectors(table: nn.Embedding, vectors: Tensor) -> None:
+    """Replace the random vectors of `table` (V, D) by pretrained `vectors` (V, E); rows of NaN keep the random ones.
+
+    The vectors are scaled to the standard deviation of the random ones, for which the encoder is tuned. If E > D, they
+    are projected onto their D directions of largest variance. If E < D, the other columns stay random. Raises DataError
+    if the vectors have no variance.
+    """
+    known = ~vectors.isnan().any(1)
+    reduced = reduce_width(vectors[known], table.embedding_dim)
+    spread = reduced.std()
+    if not spread > 0 or vectors[known].amin() == vectors[known].amax():
+        raise DataError(
+            "the pretrained vectors of the view's tokens do not differ from each other; set the view's vectors to a "
+            "file of trained vectors, or remove the setting"
+        )
+    with torch.no_grad():
+        rows = table.weight[known]
+        rows[:, : reduced.shape[1]] = reduced * (table.weight.std() / spread)
+        table.weight[known] = rows
+
+
+def reduce_width(vectors: Tensor, width: int) -> Tensor:
+    """Return `vectors` (K, E) in at most `width` dimensions: their principal components, uncentred."""
+    if vectors.shape[1] <= width:
+        return vectors
+    _, directions = torch.linalg.eigh((vectors.T @ vectors).double())  # eigenvalues ascend
+    kept = directions[:, -width:].flip(1)
+    signs = kept.gather(0, kept.abs().argmax(0, keepdim=True)).sign()  # the sign of an eigenvector is arbitrary
+    projected: Tensor = vectors @ (kept * signs).to(vectors)
+    return projected
 
 
 class EncoderConfig(Protocol):

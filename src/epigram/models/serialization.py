@@ -24,8 +24,8 @@ from torch import nn
 from epigram.core.config_types import has_type, shown
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import atomic_folder, read_json, write_json, write_tensors, write_text
-from epigram.core.memory_limit import is_near_limit
-from epigram.models import manifest, provenance
+from epigram.core.machine import is_near_limit
+from epigram.models import manifest
 from epigram.models.classifier import Classifier
 from epigram.models.ensemble import require_single_model
 from epigram.models.model_card import CARD, model_card
@@ -110,7 +110,7 @@ def save(
             write_json(new / HISTORY, history)
         if out_of_fold is not None:
             write_tensors(new / OUT_OF_FOLD, {"logits": torch.from_numpy(out_of_fold)})
-        manifest.write(new, {**facts, provenance.PROVENANCE: provenance.of_saved(new, facts)})
+        manifest.write(new, {**facts, manifest.PROVENANCE: manifest.of_saved(new, facts)})
 
 
 def save_changed(

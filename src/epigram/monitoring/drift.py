@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.evaluation.arrays import Floats, Ints
 from epigram.text.tokens.characters import characters_of
 

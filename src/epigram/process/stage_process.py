@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from epigram.core.errors import ParameterError
-from epigram.core.memory_limit import has_limit, is_near_limit
+from epigram.core.machine import has_limit, is_near_limit
 from epigram.process import supervisor
 from epigram.process.display import echo
 from epigram.process.exits import exit_code, exit_now, message, run_and_exit
-from epigram.process.library_threads import limit_library_threads
 from epigram.process.outcome import OUTCOME_FILE, Outcome, current_stage
 from epigram.process.signals import Terminated
+from epigram.process.startup import limit_library_threads
 
 CRASH_SIGNALS = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGTRAP}
 LIBRARY_EXIT_CODES = {1, 127}  # exit codes of libraries; epigram uses neither

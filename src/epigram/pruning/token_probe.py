@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.models.batches import Rows, TextBatches
 from epigram.models.predict import Predicted
 from epigram.pruning.probe import fit_classifiers

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epigram.core.label_limits import MAX_CLASSES, most_frequent
+from epigram.core.limits import MAX_CLASSES, most_frequent
 from epigram.evaluation.records.results import ClassScores
 
 MAX_PAIRS = 20  # most confused pairs of labels

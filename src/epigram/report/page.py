@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from epigram.core.config_types import validate_as
 from epigram.core.files import write_text
-from epigram.core.label_limits import list_names
+from epigram.core.limits import list_names
 from epigram.core.templates import environment
 from epigram.evaluation.comparison import formats
 from epigram.evaluation.comparison.choices import three_choices

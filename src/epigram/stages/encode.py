@@ -25,13 +25,13 @@ def run(
     """Encode the corpus, and each fold with its own vocabulary, for one view and write `out` atomically."""
     from epigram.text.dataset.encoded_dataset import fold_folder
     from epigram.text.dataset.validated_corpus import ValidatedCorpus
-    from epigram.text.held_out_texts import write_keys
     from epigram.text.local_files import local_file
     from epigram.text.pos.pos_table import load
     from epigram.text.prompts.prompts import read_prompt
     from epigram.text.student_texts import StudentTexts, WithTexts, read_texts
     from epigram.text.tokens.pretrained_tokenizers import read_checkpoint
     from epigram.text.tokens.vocabulary import build_view_tokenizer
+    from epigram.text.unlabelled import write_keys
     from epigram.text.vectors.vectors import read_vectors, vectors_file
     from epigram.text.write_dataset import ViewSummary, entries_of, write_view
 

@@ -35,7 +35,7 @@ def load_split(evaluation: Evaluated, corpus: ValidatedCorpus, name: SplitName) 
     """Return the labels and texts of the rows of a split that were evaluated, in their order."""
     import numpy as np
 
-    from epigram.core.ragged import Ragged
+    from epigram.core.arrays import Ragged
     from epigram.evaluation.splits import GoldSplit
     from epigram.evaluation.tokens.word_predictions import Words
     from epigram.text.dataset.text_matching import loose_text
@@ -75,15 +75,15 @@ def write(out: Path, combined: Combined, pruned: Path) -> None:
 
 def _write_model(folder: Path, combined: Combined, number: int, pruned: Path) -> None:
     """Write the model folder of the seed at place `number`."""
-    from epigram.models import ensemble, provenance
+    from epigram.models import ensemble, manifest
 
     assert combined.evaluation is not None
     metrics, record = combined.evaluation.metrics, combined.record
     seed = metrics.seeds[number]
     weights = {each.system: each.weights[number] for each in record.members if each.weights[number]}
     folders = {name: pruned / name / f"seed-{seed.seed}" for name in weights}
-    members = {name: provenance.read(each) for name, each in folders.items()}
-    data = {"data": provenance.parameters_hash(**{name: each.get("data") for name, each in members.items()})}
+    members = {name: manifest.read_provenance(each) for name, each in folders.items()}
+    data = {"data": manifest.parameters_hash(**{name: each.get("data") for name, each in members.items()})}
     if len(rows := {each.get("rows", "") for each in members.values()}) == 1:
         data["rows"] = rows.pop()
     saved = ensemble.SavedEnsemble(

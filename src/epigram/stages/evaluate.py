@@ -56,7 +56,7 @@ def load_words(rows: pl.DataFrame, view: View, path: Path) -> Words:
     import numpy as np
     import polars as pl
 
-    from epigram.core.ragged import Ragged
+    from epigram.core.arrays import Ragged
     from epigram.evaluation.tokens.word_predictions import Words
 
     labels = rows["token_labels"].fill_null([])

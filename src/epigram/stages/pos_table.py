@@ -24,8 +24,7 @@ TEXTS, CHARACTERS = 20_000, 300_000  # maximum size of the sample of a split
 def run(settings: PosTableSettings, validated: Path, versions: Path, out: Path) -> None:
     """Build the table of both languages, add words of the corpus, and write it with its coverage."""
     from epigram.text.dataset.validated_corpus import SPLITS, ValidatedCorpus
-    from epigram.text.pos.coverage import coverage
-    from epigram.text.pos.pos_table import add_entries, build, save
+    from epigram.text.pos.pos_table import add_entries, build, coverage, save
     from epigram.text.pos.pos_versions import add_version, read_version
     from epigram.text.pos.taggers import count_tags, tagger_for
 

@@ -79,14 +79,14 @@ def prune_seed(name: str, view: View, folder: Path, settings: PruneSettings, out
 def _write(
     saved: Saved, pruned: PruningResult, view: View, config: TrainingConfig, settings: PruneSettings, out: Path
 ) -> None:
-    from epigram.models.provenance import PROVENANCE, parameters_hash, read
+    from epigram.models.manifest import PROVENANCE, parameters_hash, read_provenance
     from epigram.models.serialization import save_changed
     from epigram.training.tuning import tune
 
     if not pruned.accepted:
         shutil.copytree(saved.folder, out)
         return
-    thresholds, trained = tune(pruned.model, view, saved.frame, config.precision), read(saved.folder)
+    thresholds, trained = tune(pruned.model, view, saved.frame, config.precision), read_provenance(saved.folder)
     parameters = parameters_hash(trained=trained.get("parameters"), prune=vars(settings))
     provenance = {**trained, "data": view.fingerprint, "parameters": parameters}
     facts = {"dev_accuracy": pruned.dev_accuracy, PROVENANCE: provenance}

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from epigram.core.files import atomic_folder
 from epigram.core.settings import Params
 from epigram.models.settings import System
-from epigram.process.collection import no_collection
 from epigram.process.display import echo
 from epigram.process.exits import handle_errors
 from epigram.process.stage_process import arguments, run_stage
+from epigram.process.startup import no_collection
 
 if TYPE_CHECKING:
     from epigram.models.predict import Array

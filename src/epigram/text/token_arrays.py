@@ -11,9 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from epigram.core.arrays import NpyWriter, Ragged, RaggedWriter, lengths_of
 from epigram.core.errors import DataError
-from epigram.core.npy_files import NpyWriter, RaggedWriter
-from epigram.core.ragged import Ragged, lengths_of
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from epigram.text.tokens.alignment import NO_LABEL, find_misaligned, label_first_tokens, word_numbers
 from epigram.text.tokens.encoding import TextEncoder

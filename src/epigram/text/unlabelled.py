@@ -1,23 +1,82 @@
-"""Flat arrays of the texts for pretraining: the training split, and optional further texts without labels."""
+"""Texts for pretraining as flat arrays: the training split, and further texts without those of dev and test.
+
+A key is a hash of 8 bytes. With it, pretraining needs neither the texts themselves nor the library that reads them.
+
+English WordPiece tokens that start with `##` continue a word; English word tokens are whole words. Chinese is segmented
+by jieba: all characters of one jieba word belong together (whole-word masking, Cui et al. 2020).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+import hashlib
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
+from epigram.core.arrays import NpyWriter, Ragged, RaggedWriter, read_array
 from epigram.core.errors import DataError
-from epigram.core.npy_files import NpyWriter, RaggedWriter
-from epigram.core.ragged import Ragged
 from epigram.text import lines
 from epigram.text.dataset.encoded_dataset import View
-from epigram.text.held_out_texts import read_keys, text_key
+from epigram.text.dataset.segmenter import jieba
+from epigram.text.dataset.token_texts import CONTINUATION, TokenTexts
 from epigram.text.tokens.encoding import TextEncoder
 from epigram.text.tokens.tokenizers import load, vocabulary_of
-from epigram.text.tokens.word_starts import WordStarts
+
+KEYS = "held_out.npy"
+
+
+def text_key(text: str) -> int:
+    """Return the key of a text, regardless of the whitespace around it."""
+    return int.from_bytes(hashlib.blake2b(text.strip().encode(), digest_size=8).digest(), "little")
+
+
+def write_keys(folder: Path, batches: Iterable[Sequence[str]]) -> None:
+    """Write the keys (K,) of the different texts of all `batches` into the `folder` of a view."""
+    keys = {text_key(text) for texts in batches for text in texts}
+    np.save(folder / KEYS, np.array(sorted(keys), np.uint64))
+
+
+def read_keys(folder: Path) -> set[int]:
+    """Return the keys in the `folder` of a view. Raises InputMissingError or DataError."""
+    keys = read_array(folder / KEYS)
+    if keys.dtype != np.uint64 or keys.ndim != 1:
+        raise DataError(f"{folder / KEYS} contains {keys.dtype} {keys.shape}; expected uint64 (K,): run dvc repro")
+    return set(keys.tolist())
+
+
+class WordStarts:
+    """Finder of word starts in encoded texts, prepared for one vocabulary in the order of its ids."""
+
+    def __init__(self, vocabulary: Sequence[str], *, language: str, pieces: bool) -> None:
+        self._continues = np.array([pieces and CONTINUATION.match(entry) is not None for entry in vocabulary])
+        self._texts = TokenTexts(vocabulary, pieces=pieces) if language == "zh" else None
+
+    def find(self, ids: Ragged[np.int32]) -> NDArray[np.bool_]:
+        """Return whether each of the T tokens of N texts begins a word, (T,)."""
+        starts = ~self._continues[ids.values]
+        if self._texts is not None:
+            starts &= _jieba_starts(self._texts, ids)
+        starts[ids.starts] = True
+        return starts
+
+
+def _jieba_starts(texts: TokenTexts, ids: Ragged[np.int32]) -> NDArray[np.bool_]:
+    """Return whether a jieba word begins with each token."""
+    text, positions = texts.join(ids)
+    begins = np.zeros(len(text) + 1, dtype=bool)
+    begins[np.cumsum(np.fromiter((len(word) for word in _segment(text)), np.int64))] = True
+    word_starts: NDArray[np.bool_] = begins[positions]
+    return word_starts
+
+
+def _segment(text: str) -> Iterable[str]:
+    words: Iterable[str] = jieba().cut(text)
+    return words
+
 
 BATCH = 5_000  # texts
 NO_LIMIT = 2**31  # maximum length: no text is truncated

@@ -12,14 +12,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from epigram.checkpoints.folders import checkpoint_folder, verify_checkpoint
+from epigram.core.arrays import read_array
 from epigram.core.files import sha256, write_json
-from epigram.core.npy_files import read_array
 from epigram.text.dataset.encoded_dataset import ENTRIES
 from epigram.text.dataset.language import Language
 from epigram.text.dataset.pos_words import PosWords
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from epigram.text.pos.pos_table import PosTable, weights_for, words_of
-from epigram.text.prompts.label_names import label_tokens
+from epigram.text.prompts.prompts import label_tokens
 from epigram.text.settings import ViewSettings
 from epigram.text.student_texts import StudentTexts, write_texts
 from epigram.text.token_arrays import RowEncoder, array_files

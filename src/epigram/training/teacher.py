@@ -13,9 +13,9 @@ from epigram.core.config_types import is_name, shown
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import is_inside, read_arrays, sha256, write_arrays
 from epigram.evaluation.records.student_record import StudentRecord, Unranked
-from epigram.models import manifest, provenance
+from epigram.models import manifest
+from epigram.models.manifest import code_hash
 from epigram.models.predict import Array
-from epigram.models.provenance import code_hash
 from epigram.models.settings import System
 from epigram.text.dataset.encoded_dataset import View
 
@@ -50,7 +50,7 @@ class Teacher:
         folder = teacher_folder(path, where)
         with manifest.require_unchanged(folder):
             predictor, digest = open_predictor(folder), sha256(folder / manifest.MANIFEST)
-            has_own_data = provenance.read(folder).get("rows") == view.rows_digest
+            has_own_data = manifest.read_provenance(folder).get("rows") == view.rows_digest
         if set(predictor.labels) != set(view.labels) or predictor.multi != (view.task == "multi"):
             kind = "any number of labels" if predictor.multi else "one label"
             raise ParameterError(

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from epigram.core.files import sha256
 from epigram.inference.predictors.dataset_batches import default_device
-from epigram.models.manifest import TrainingFacts
+from epigram.models.manifest import TrainingFacts, parameters_hash
 from epigram.models.predict import Array
-from epigram.models.provenance import parameters_hash
 from epigram.models.serialization import save
 from epigram.models.text_template import TextTemplate
 from epigram.training.distributed.hardware import hardware

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epigram.core.label_limits import list_names, most_frequent
+from epigram.core.limits import list_names, most_frequent
 
 
 @pytest.mark.parametrize(

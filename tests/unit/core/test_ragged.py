@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from epigram.core.npy_files import NpyWriter, RaggedWriter, read_array
-from epigram.core.ragged import Ragged, ranges
+from epigram.core.arrays import NpyWriter, Ragged, RaggedWriter, ranges, read_array
 
 ROWS = [[], [5, 6, 7], [], [8], []]
 

@@ -21,7 +21,7 @@ from epigram.data.sources.source import File, read_source
 from epigram.data.validation.validate import _sorted_labels
 from epigram.process.exits import exit_code, message
 from epigram.runner.prefect import ray_address
-from epigram.runner.service import database, webhook_relay
+from epigram.runner.service import database, notices
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.settings import load
@@ -125,7 +125,7 @@ def test_what_is_no_web_address_is_refused_everywhere(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert not is_http_url(text)
-    with pytest.raises(ParameterError, match="EPIGRAM_WEBHOOK is not a valid URL"), webhook_relay.start_relay(text):
+    with pytest.raises(ParameterError, match="EPIGRAM_WEBHOOK is not a valid URL"), notices.start_relay(text):
         pass
     monkeypatch.setenv("EPIGRAM_MIRROR", text)
     with pytest.raises(ParameterError, match="EPIGRAM_MIRROR is"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from epigram.cli.options import parse_change, to_unique_dict
-from epigram.cli.sweep import parse_dimension
+from epigram.cli.runs.sweep import parse_dimension
 from epigram.core import yaml_nodes
 from epigram.core.config_types import parse_yaml
 from epigram.core.errors import ParameterError

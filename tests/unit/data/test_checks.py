@@ -21,8 +21,7 @@ from epigram.data.validation.cross_row_rules import (
     find_duplicates,
     find_unseen_labels,
 )
-from epigram.data.validation.row_batches import Rows
-from epigram.data.validation.row_index import NO_SPLIT
+from epigram.data.validation.row_index import NO_SPLIT, Rows
 from epigram.data.validation.row_rules import RowScan, check_rows, corpus_schema, scan_rows
 
 REPORT = dict.fromkeys(violations.SETTINGS, "report")

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epigram.core.errors import DataError
-from epigram.data.validation.folds import assign_folds, lacks_test, needs_folds
 from epigram.data.validation.row_index import DEV, NO_SPLIT, TEST, TRAIN, LabelCodes
+from epigram.data.validation.splits import assign_folds, lacks_test, needs_folds
 from epigram.text.dataset.text_matching import LOOSE, loose_text
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from tests.support.bad_input import ROWS, Workshop, csv

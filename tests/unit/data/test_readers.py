@@ -13,7 +13,7 @@ import pytest
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.data.corpus import read_corpus
 from epigram.data.validation.cross_row_rules import find_conflicts, find_duplicates
-from epigram.data.validation.row_batches import Rows
+from epigram.data.validation.row_index import Rows
 from epigram.data.validation.row_rules import scan_rows
 from tests.support.sources import CSV, corpus, source
 

@@ -15,7 +15,7 @@ from epigram.data.sources.add import add_source
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import Source, load_source
-from epigram.data.validation.row_batches import Rows
+from epigram.data.validation.row_index import Rows
 from epigram.data.validation.row_rules import scan_rows
 
 REVIEWS = "review,stars,part\ngood,5,train\nbad,10,valid\nso so,1,test\n"

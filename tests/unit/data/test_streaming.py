@@ -19,7 +19,7 @@ from epigram.data import chunks, decoding
 from epigram.data.corpus import read_corpus
 from epigram.data.readers import csv, jsonl
 from epigram.data.sources.source import File, Source
-from epigram.data.validation import row_batches as batches
+from epigram.data.validation import row_index as batches
 from epigram.data.validation import row_rules
 from epigram.data.validation.row_index import ROWS_PER_STEP, LabelCodes
 from epigram.data.validation.settings import ValidateSettings

@@ -10,8 +10,7 @@ import pytest
 
 from epigram.core.errors import DataError, SourceUnavailableError
 from epigram.data.sources import access
-from epigram.data.sources.http import download
-from epigram.data.sources.partial_download import part_path, validator_path
+from epigram.data.sources.http import download, part_path, validator_path
 from epigram.data.sources.settings import DownloadSettings
 from tests.support.file_server import Server, serving
 

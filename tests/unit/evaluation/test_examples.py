@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.evaluation.tokens.token_metrics import examples
 from epigram.evaluation.tokens.tokens import LabelledWords
 from epigram.evaluation.tokens.word_predictions import Words

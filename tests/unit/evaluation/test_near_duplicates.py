@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from epigram.evaluation.quality.near_duplicates import find_near_duplicates, signatures
-from epigram.text.tokens.character_ngrams import cosines, ngram_sets
+from epigram.text.tokens.characters import cosines, ngram_sets
 
 LONG = "the room was large and the breakfast was good but the staff at the desk did not smile at all"
 

@@ -13,9 +13,9 @@ import pytest
 from seqeval import metrics as seqeval
 from sklearn import metrics as sklearn
 
+from epigram.core.arrays import Ragged
 from epigram.core.config_types import validate_as
 from epigram.core.errors import DataError
-from epigram.core.ragged import Ragged
 from epigram.evaluation.comparison.comparison import compare
 from epigram.evaluation.metrics.decisions import predict_labels
 from epigram.evaluation.records.results import TokenScores, read_evaluation, write_evaluation

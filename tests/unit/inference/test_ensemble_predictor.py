@@ -18,7 +18,7 @@ from epigram.core.files import sha256, write_json
 from epigram.inference.onnx.export import export
 from epigram.inference.predictors.open_predictor import open_predictor
 from epigram.inference.predictors.predictor import Predictor
-from epigram.models import ensemble, manifest, provenance
+from epigram.models import ensemble, manifest
 from epigram.models.serialization import load
 from tests.support.linear_models import LABELS, TEMPERATURE, WEIGHTS, ensemble_of_svms
 
@@ -86,7 +86,7 @@ def test_an_exported_ensemble_keeps_the_checksum_of_its_data(single: Path, tmp_p
     members = {name: loaded.member(name) for name in loaded.weights}
     ensemble.save(replace(loaded, folder=tmp_path / "known"), ensemble.copy_members(members), {"data": "ab"})
     export(tmp_path / "known", tmp_path / "out")
-    assert provenance.read(tmp_path / "out")["data"] == "ab"
+    assert manifest.read_provenance(tmp_path / "out")["data"] == "ab"
 
 
 def test_what_needs_one_model_refuses_an_ensemble(single: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from epigram.inference.predictors import measure as latency
+from epigram.inference.predictors import measure
 from epigram.inference.predictors.measure import milliseconds_per_text
 from epigram.recipes.registry import RECIPES
 from epigram.stages.train import train_seed
@@ -38,7 +38,7 @@ class Recorder:
 
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> type[Recorder]:
-    monkeypatch.setattr(latency, "Predictor", Recorder)
+    monkeypatch.setattr(measure, "Predictor", Recorder)
     return Recorder
 
 
@@ -58,7 +58,7 @@ def test_a_part_of_the_texts_is_spread_over_all(recorder: type[Recorder]) -> Non
 def test_at_most_two_threads_predict_and_the_others_come_back(
     cores: int, threads: int, before: int, recorder: type[Recorder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(latency, "count_processors", lambda: cores)
+    monkeypatch.setattr(measure, "count_processors", lambda: cores)
     at_first = torch.get_num_threads()
     torch.set_num_threads(before)
     try:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.inference.predictors import measure as measuring
 from epigram.inference.predictors.dataset_batches import batches_of
 from epigram.inference.predictors.measure import measure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.random_baseline import RandomBaseline, RandomBaselineConfig
 from epigram.nn.layers.types import DataSpec, Tokens

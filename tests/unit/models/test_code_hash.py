@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import epigram
-from epigram.models import provenance
+from epigram.models import manifest
 from tests.support.provenance import TEXTS, trained, view_of
 
 
@@ -39,13 +39,13 @@ def test_a_manifest_names_data_code_parameters_and_weights(tmp_path: Path, pos: 
 
 
 def test_the_code_s_hash_is_of_its_paths_and_contents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provenance, "PACKAGE", tmp_path)
+    monkeypatch.setattr(manifest, "PACKAGE", tmp_path)
     (tmp_path / "sub").mkdir()
     found = set()
     for name, text in (("a.py", "x = 1\n"), ("a.py", "x = 2\n"), ("b.py", "x = 2\n"), ("sub/a.py", "x = 2\n")):
         (tmp_path / name).write_text(text)
-        found.add(provenance.code_hash())
-        assert provenance.code_hash() == listed(tmp_path, "*.py")
+        found.add(manifest.code_hash())
+        assert manifest.code_hash() == listed(tmp_path, "*.py")
     (tmp_path / "notes.txt").write_text("not code")
-    assert provenance.code_hash() in found
+    assert manifest.code_hash() in found
     assert len(found) == 4

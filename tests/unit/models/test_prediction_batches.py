@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.predict import batch_limits, predict
 from epigram.nn.layers.types import Prediction, Tokens

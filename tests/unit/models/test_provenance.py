@@ -18,7 +18,7 @@ from epigram.cli import app as cli
 from epigram.core.errors import DataError
 from epigram.core.files import sha256
 from epigram.inference.onnx.export import export
-from epigram.models import provenance
+from epigram.models.manifest import read_provenance
 from epigram.pruning.settings import PruneSettings
 from epigram.stages.prune import prune_seed
 from tests.support.provenance import TEXTS, manifest, trained, view_of
@@ -240,4 +240,4 @@ def test_without_the_package_a_signature_cannot_be_required(
 def test_a_provenance_is_read_of_the_weights_that_are_there(model: Path) -> None:
     resealed(model, "model.safetensors", b"others")
     with pytest.raises(DataError, match="has two different checksums of the weights"):
-        provenance.read(model)
+        read_provenance(model)

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
+from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
-from epigram.core.ragged import Ragged
 from epigram.models.batches import UNLABELLED, TextBatches
 from epigram.models.predict import dev_score, predict
 from epigram.nn.layers.types import Prediction, Tokens

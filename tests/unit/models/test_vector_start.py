@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from epigram.core.errors import DataError
-from epigram.models.pretrained_vectors import reduce_width, set_pretrained_vectors
+from epigram.models.recipe import reduce_width, set_pretrained_vectors
 
 
 def table(width: int) -> nn.Embedding:

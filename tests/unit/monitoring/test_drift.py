@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from epigram.core.ragged import Ragged, lengths_of
+from epigram.core.arrays import Ragged, lengths_of
 from epigram.monitoring.drift import (
     Reference,
     chance_quantile,

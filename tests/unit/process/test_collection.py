@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from epigram.process.collection import no_collection
+from epigram.process.startup import no_collection
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,7 @@ from epigram.report.table import Table
 from epigram.runner.dvc.process import PROGRESS, read_lines
 from epigram.runner.prefect.sweep import Result, results_table
 from epigram.runner.retraining.retraining import Retraining
-from epigram.runner.runs import markdown
+from epigram.runner.runs import run_page
 
 ROOT = Path(__file__).parents[3]
 CODE = sorted(path for folder in ("src", "flows", "tasks") for path in (ROOT / folder).rglob("*.py"))
@@ -196,10 +196,10 @@ def pages(text: str) -> dict[str, str]:
     recipe: Any = SimpleNamespace(name=text, about="about", paper="paper")
     card = model_card(recipe, nn.Linear(1, 1), [text, text], {"dataset": text}, language="en", max_length=9)
     return {
-        "comparison": markdown.comparison(summary(text), [markdown.image(text, "<svg />")]),
-        "data": markdown.corpus(about),
-        "sweep": markdown.sweep(sweep_table(text), [text]),
-        "report": markdown.report(text, text, Path("runs/x")),
+        "comparison": run_page.comparison(summary(text), [run_page.image(text, "<svg />")]),
+        "data": run_page.corpus(about),
+        "sweep": run_page.sweep(sweep_table(text), [text]),
+        "report": run_page.report(text, text, Path("runs/x")),
         "champion": result.as_markdown(),
         "comparison.md": comparison_markdown(summary(text)),
         "README.md": card,

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from epigram.process.library_threads import DEFAULTS
+from epigram.process.startup import DEFAULTS
 
 PRINT = 'print(os.environ["GOMP_SPINCOUNT"], os.environ["OPENBLAS_NUM_THREADS"], "numpy" in sys.modules, flush=True)'
 STAGE = f"""
@@ -37,7 +37,7 @@ def test_libraries_wait_actively_for_a_short_time_and_use_one_blas_thread_unless
 
 def test_openblas_reads_the_number_of_threads() -> None:
     code = (
-        "from epigram.process.library_threads import limit_library_threads; limit_library_threads()\n"
+        "from epigram.process.startup import limit_library_threads; limit_library_threads()\n"
         "import numpy, scipy.linalg, threadpoolctl\n"
         "print({one['num_threads'] for one in threadpoolctl.threadpool_info() if one['internal_api'] == 'openblas'})"
     )

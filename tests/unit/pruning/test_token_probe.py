@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
 from epigram.pruning.depth import PruningResult, layer_accuracies, prune
 from epigram.pruning.settings import PruneSettings

@@ -22,7 +22,7 @@ from epigram.report import charts
 from epigram.report.classes import ConfusedPair, confused_pairs, confusion, label_table
 from epigram.report.dvc_plots import write_plots
 from epigram.report.page import render
-from epigram.runner.runs import markdown, run_charts
+from epigram.runner.runs import run_page
 from tests.support.evaluation_samples import corpus, system
 
 
@@ -165,14 +165,14 @@ def test_the_data_page_shows_the_labels_that_are_most_frequent_in_train() -> Non
 def test_a_run_s_artifacts_of_a_thousand_classes_are_below_a_megabyte(tmp_path: Path, six: list[Evaluated]) -> None:
     write_evaluation(tmp_path / "system0", six[0])
     graph: Any = [SimpleNamespace(outs=[tmp_path / "system0"])]
-    drawn = run_charts.draw_charts(graph, "system0")
+    drawn = run_page.draw_charts(graph, "system0")
     assert list(drawn) == [
         "system0 on the test set: confusion matrix of the 60 most frequent of 1,000 labels",
     ]
     summary = compare(validate_as(Corpus, corpus(LABELS)), six, 0.05)
-    page = markdown.comparison(summary, [markdown.image(title, svg) for title, svg in drawn.items()])
+    page = run_page.comparison(summary, [run_page.image(title, svg) for title, svg in drawn.items()])
     assert len(page.encode()) < 1_000_000
-    about = markdown.corpus({"name": "sample", "labels": LABELS, "rows": {"train": 1}, "notes": []})
+    about = run_page.corpus({"name": "sample", "labels": LABELS, "rows": {"train": 1}, "notes": []})
     assert f"1,000 labels: {LABELS[0]}, " in about.replace("1000", "1,000")
     assert f"{LABELS[59]}, …" in about
     assert LABELS[60] not in about

@@ -17,7 +17,7 @@ from epigram.report.columns import COLUMNS, Where, comparison, comparison_markdo
 from epigram.report.page import render
 from epigram.report.table import Cell, Heading, Line, Table, markdown_table
 from epigram.report.terminal import comparison_table, terminal_table
-from epigram.runner.runs import markdown
+from epigram.runner.runs import run_page
 from tests.support.evaluation_samples import corpus, cost, system
 
 WRONG = [set(range(30)), set(range(32))]
@@ -134,7 +134,7 @@ def test_one_function_adds_a_column_to_every_table(monkeypatch: pytest.MonkeyPat
     page = render(summary, systems, {}, "")
     assert '<th class="number" title="Depth of the system.">depth</th>' in page
     assert page.count('<td class="number">6 levels</td>') == 2
-    for text in (comparison_markdown(summary), markdown.comparison(summary, [])):
+    for text in (comparison_markdown(summary), run_page.comparison(summary, [])):
         assert "±" not in text
         assert " depth |" in text
         assert text.count(" 6 levels |") == 2

@@ -19,7 +19,7 @@ from epigram.evaluation.settings import EvaluateSettings
 from epigram.monitoring.challenge import Promotion
 from epigram.runner.champions.champion import Hashes
 from epigram.runner.retraining import challenge
-from epigram.runner.workspace.retrain_settings import RetrainSettings
+from epigram.runner.workspace.settings import RetrainSettings
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from tests.support.evaluation_samples import system
 

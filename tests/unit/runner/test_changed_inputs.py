@@ -13,8 +13,7 @@ from dvc.stage import Stage
 
 from epigram.core.errors import TryAgainError
 from epigram.runner.dvc import adapter, changed_inputs
-from epigram.runner.dvc.errors import translate
-from epigram.runner.dvc.repro import reproduce
+from epigram.runner.dvc.repro import reproduce, translate
 
 # The command changes its input itself, as a user does meanwhile.
 CHANGES = {

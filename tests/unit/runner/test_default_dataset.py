@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from epigram.runner.workspace.default_dataset import use_dataset
+from epigram.runner.workspace.settings import use_dataset
 from tests.support.bad_input import ROWS, Workshop, csv
 
 ROOT = Path(__file__).parents[3]

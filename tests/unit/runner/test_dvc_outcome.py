@@ -15,8 +15,8 @@ from dvc.stage.exceptions import MissingDataSource
 
 from epigram.process.exits import exit_code, message
 from epigram.process.outcome import OUTCOME_FILE, Outcome
-from epigram.runner.dvc.errors import CommandFailedError, command_exit_code, translate
 from epigram.runner.dvc.process import outcome_of
+from epigram.runner.dvc.repro import CommandFailedError, command_exit_code, translate
 
 
 def wrapped(cause: BaseException) -> DvcException:

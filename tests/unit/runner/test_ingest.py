@@ -12,7 +12,7 @@ import pytest
 
 from epigram.core.errors import DataError, ParameterError
 from epigram.runner.retraining import drift, inbox, ingest
-from epigram.runner.workspace.retrain_settings import Query, RetrainSettings
+from epigram.runner.workspace.settings import Query, RetrainSettings
 
 SOURCE = """\
 name: {name}

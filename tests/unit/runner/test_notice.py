@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from epigram.runner.service import webhook_relay
+from epigram.runner.service import notices
 
 
 @pytest.mark.parametrize(
@@ -25,8 +25,8 @@ from epigram.runner.service import webhook_relay
 def test_a_request_that_is_none_is_answered(
     path: bytes, headers: bytes, status: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(webhook_relay, "_send", lambda address, text: None)
-    with webhook_relay.start_relay("http://127.0.0.1:9/secret") as address:
+    monkeypatch.setattr(notices, "_send", lambda address, text: None)
+    with notices.start_relay("http://127.0.0.1:9/secret") as address:
         own = urlsplit(address)
         with socket.create_connection((own.hostname, own.port), timeout=10) as line:
             line.sendall(b"POST " + path.replace(b"PATH", own.path.encode()) + b" HTTP/1.1\r\n" + headers + b"\r\nhi")
@@ -54,13 +54,13 @@ def test_rows_and_labels_in_a_notice_are_plain_text(text: str, expected: str, mo
         return httpx.Response(200)
 
     monkeypatch.setattr(httpx, "post", post)
-    webhook_relay._send("http://127.0.0.1:9/secret", text)
+    notices._send("http://127.0.0.1:9/secret", text)
     assert sent == [{"text": expected}]
 
 
 def test_an_address_whose_host_is_no_name_is_said_without_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(webhook_relay, "RETRY_DELAYS", (0.0,))
-    webhook_relay._send("http://a..b/secret", "a text")
+    monkeypatch.setattr(notices, "RETRY_DELAYS", (0.0,))
+    notices._send("http://a..b/secret", "a text")
     assert capsys.readouterr().err == "cannot send a failure notice to EPIGRAM_WEBHOOK: UnicodeError\n"

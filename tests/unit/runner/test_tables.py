@@ -11,7 +11,7 @@ from epigram.monitoring.drift import Measure
 from epigram.report.terminal import terminal_table
 from epigram.runner.prefect.sweep import Result, results_table
 from epigram.runner.retraining.drift import Drift, markdown_table
-from epigram.runner.runs import markdown
+from epigram.runner.runs import run_page
 
 
 def result(run: str, rate: float, **scores: object) -> Result:
@@ -40,7 +40,7 @@ def test_a_sweep_lists_its_runs_by_data_set_and_score_and_highlights_the_best_of
 
 def test_a_sweep_has_the_same_table_in_the_dashboard_and_on_the_terminal() -> None:
     table = results_table(RESULTS[:1])
-    assert markdown.sweep(table, ["best"]) == (
+    assert run_page.sweep(table, ["best"]) == (
         "# sweep\n\n"
         "| run | train.learning_rate | a\\|b | system | dev |\n"
         "| --- | --- | --- | --- | ---: |\n"

@@ -12,7 +12,6 @@ import pytest
 from epigram.evaluation import evaluate_system
 from epigram.evaluation.records import results
 from epigram.inference.predictors import measure
-from epigram.inference.predictors import measure as latency
 from epigram.stages import evaluate as stage
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
@@ -61,7 +60,7 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
         return 1.5
 
     monkeypatch.setattr(measure, "measure", measured)
-    monkeypatch.setattr(latency, "milliseconds_per_text", timed)
+    monkeypatch.setattr(measure, "milliseconds_per_text", timed)
     monkeypatch.setattr(measure, "combine_seeds", combined)
     monkeypatch.setattr(evaluate_system, "evaluate_system", evaluated)
     monkeypatch.setattr(results, "write_evaluation", lambda *_: None)

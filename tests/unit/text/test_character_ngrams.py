@@ -7,7 +7,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from epigram.text.tokens.character_ngrams import cosines, hash_ngrams, mix, ngram_sets
+from epigram.text.tokens.characters import cosines, hash_ngrams, mix, ngram_sets
 
 
 def trigrams(text: str) -> set[str]:

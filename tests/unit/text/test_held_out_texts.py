@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from epigram.core.errors import DataError
-from epigram.text.held_out_texts import read_keys, text_key, write_keys
+from epigram.text.unlabelled import read_keys, text_key, write_keys
 
 
 def test_texts_are_equal_regardless_of_the_whitespace_around_them(tmp_path: Path) -> None:

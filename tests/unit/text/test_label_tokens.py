@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from epigram.core.errors import DataError
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
-from epigram.text.prompts.label_names import label_tokens, name_words
+from epigram.text.prompts.prompts import label_tokens, name_words
 from epigram.text.tokens.tokenizers import SPECIALS, wordpiece_tokenizer
 from tests.support.text_samples import EN
 

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 import torch
 
+from epigram.core.arrays import Ragged
 from epigram.core.errors import DataError
-from epigram.core.ragged import Ragged
 from epigram.inference.predictors.dataset_batches import batches_of, data_spec_of, template_of
 from epigram.inference.predictors.predictor import Predictor
 from epigram.models.serialization import save as save_model

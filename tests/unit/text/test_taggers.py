@@ -13,8 +13,16 @@ from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.extras import MissingPackageError
 from epigram.text.dataset.language import Language
 from epigram.text.pos.pos_table import PosTable, add_entries, build
-from epigram.text.pos.spacy_tagger import SpacyTagger
-from epigram.text.pos.taggers import JiebaTagger, TableTagger, TaggedText, Tagger, count_tags, guess_tag, tagger_for
+from epigram.text.pos.taggers import (
+    JiebaTagger,
+    SpacyTagger,
+    TableTagger,
+    TaggedText,
+    Tagger,
+    count_tags,
+    guess_tag,
+    tagger_for,
+)
 from epigram.text.settings import PosTableSettings
 
 

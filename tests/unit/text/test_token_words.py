@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.inference.predictors.base_predictor import words_of as words_at_inference
 from epigram.models.predict import Predicted
 from epigram.text.tokens.alignment import label_first_tokens, word_numbers

@@ -17,11 +17,11 @@ from epigram.core.errors import DataError, InputMissingError
 from epigram.text.settings import EncodeSettings
 from epigram.text.tokens.encoding import TextEncoder
 from epigram.text.tokens.pretrained_tokenizers import read_checkpoint
-from epigram.text.tokens.tokenizer_growth import growth_bound
 from epigram.text.tokens.tokenizers import (
     MASK,
     SPECIALS,
     character_tokenizer,
+    growth_bound,
     load,
     special_ids,
     split_words,
@@ -29,8 +29,7 @@ from epigram.text.tokens.tokenizers import (
     word_tokenizer,
     wordpiece_tokenizer,
 )
-from epigram.text.tokens.vocabulary import build_token_tokenizer, build_wordpiece_tokenizer, prompt_ids
-from epigram.text.tokens.wordpiece import train_wordpiece
+from epigram.text.tokens.vocabulary import build_token_tokenizer, build_wordpiece_tokenizer, prompt_ids, train_wordpiece
 from tests.support.text_samples import EN, ZH, nasty, validated
 
 LETTERS = list("你的aZ9 \t，[]𠙶😀Ａ")
@@ -127,7 +126,7 @@ def test_a_mask_is_one_token_inside_a_prompt(tmp_path: Path, language: str) -> N
 
 PIECES_SCRIPT = """
 import sys, json
-from epigram.text.tokens.wordpiece import train_wordpiece
+from epigram.text.tokens.vocabulary import train_wordpiece
 texts = [f"word{i % 7} ending{i % 11} 你好{chr(0x4E00 + i % 50)} mixed{i}" for i in range(400)]
 print(json.dumps(train_wordpiece(texts, int(sys.argv[1]), 1)))
 """

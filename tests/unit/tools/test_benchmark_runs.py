@@ -11,7 +11,7 @@ import torch
 from benchmarks import gpu_small, measured_steps
 from benchmarks.equal_epochs import LastWeights
 from benchmarks.plain_loop import Settings, optimizer_of, padded_batches, train
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.nn.layers.types import Prediction, Tokens
 from epigram.text.dataset.encoded_dataset import Split
 from epigram.training.config import TrainingConfig

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from benchmarks import minilm, time_to_score, trainer_peer
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.text.dataset.encoded_dataset import Split
 from tests.support.tiny_bert import SPECIAL
 from tests.support.tiny_classifier import write_classifier

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.predict import predict

@@ -14,8 +14,8 @@ import torch
 from numpy.testing import assert_array_equal
 from numpy.typing import NDArray
 
+from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
-from epigram.core.ragged import Ragged
 from epigram.inference.predictors.dataset_batches import batches_of, template_of
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from benchmarks.cuda_graphs import GraphSteps
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.recipe import ENCODERS, HEADS, parse_part

@@ -11,7 +11,7 @@ import torch
 from numpy.testing import assert_array_equal
 from torch import nn
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
 from epigram.training.frozen.known_encodings import Encodings, KnownEncodings
 

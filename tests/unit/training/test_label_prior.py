@@ -13,7 +13,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.inference.predictors.dataset_batches import batches_of
 from epigram.inference.predictors.predictor import Predictor
 from epigram.models.batches import TextBatches

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
 from epigram.nn.layers.ngrams import Counted, counted_keys
 from epigram.training.linear import ngram_counts

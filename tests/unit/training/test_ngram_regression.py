@@ -13,8 +13,8 @@ import torch
 from numpy.testing import assert_allclose
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
-from epigram.core.ragged import Ragged
 from epigram.inference.predictors.dataset_batches import batches_of
 from epigram.inference.predictors.predictor import Predictor
 from epigram.models.batches import TextBatches

@@ -15,9 +15,9 @@ import torch
 import yaml
 from safetensors.torch import load_file, save_file
 
+from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError, TryAgainError
 from epigram.core.files import read_json, write_json
-from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
 from epigram.models.predict import predict

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.models.text_template import TextTemplate
 from epigram.nn.encoders.pretrained import PretrainedConfig
 from epigram.nn.layers.types import DataSpec

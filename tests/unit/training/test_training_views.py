@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
-from epigram.core.ragged import Ragged
 from epigram.inference.predictors.dataset_batches import batches_of, data_spec_of, template_of
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import Split

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.text.tokens.encoding import TextEncoder
 from epigram.text.tokens.tokenizers import (
     SPECIALS,
@@ -16,7 +16,7 @@ from epigram.text.tokens.tokenizers import (
     word_tokenizer,
     wordpiece_tokenizer,
 )
-from epigram.text.tokens.word_starts import WordStarts
+from epigram.text.unlabelled import WordStarts
 from epigram.training.pretraining.shards import split_rows, word_indices
 from epigram.training.pretraining.word_masking import Masking
 

@@ -15,8 +15,7 @@ from epigram.core.errors import DataError, InputMissingError, ParameterError, So
 from epigram.core.files import sha256
 from epigram.data.sources import archives
 from epigram.data.sources.access import redact_address
-from epigram.data.sources.http import download
-from epigram.data.sources.partial_download import part_path
+from epigram.data.sources.http import download, part_path
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import File
 from epigram.data.sources.sql_and_hub import is_table_address, write_table

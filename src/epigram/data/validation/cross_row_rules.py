@@ -9,8 +9,7 @@ import numpy as np
 import polars as pl
 
 from epigram.data.validation import violations
-from epigram.data.validation.row_batches import Rows
-from epigram.data.validation.row_index import NO_SPLIT, TRAIN, LabelCodes, SplitCodes
+from epigram.data.validation.row_index import NO_SPLIT, TRAIN, LabelCodes, Rows, SplitCodes
 from epigram.data.validation.row_rules import RowScan
 from epigram.data.validation.settings import Action
 from epigram.data.validation.token_labels import explode_token_labels

@@ -1,4 +1,4 @@
-"""Data page of the report: an HTML fragment without scripts and external resources."""
+"""Data page of the report (HTML without scripts or external resources), and its sentences about the findings."""
 
 from __future__ import annotations
 
@@ -7,8 +7,99 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from epigram.core.label_limits import list_names, most_frequent
+from epigram.core.limits import list_names, most_frequent
 from epigram.core.templates import environment
+from epigram.data.validation import violations
+from epigram.data.validation.cross_row_rules import RuleResults
+from epigram.data.validation.settings import Action
+from epigram.data.validation.token_labels import MARKED, PLAIN
+
+MAX_LABELS = 8  # labels listed in a sentence
+
+RULE_PHRASES = {
+    violations.EMPTY: "without text",
+    violations.REPLACEMENT: "with the replacement character U+FFFD, a sign of a wrong encoding",
+    violations.DUPLICATE: "that repeat the text and the label of an earlier row of their split",
+    violations.CONFLICT: "with the text but not the label of another row of their split",
+    violations.LEAK: "of train whose text is also in dev or test",
+}
+
+
+def inferred_labels(token_labels: Sequence[str]) -> list[str]:
+    """Return a note if the source labels only tokens; the first of `token_labels` is the default."""
+    if not token_labels:
+        return []
+    return [
+        f"The source labels only tokens: a text has the label {PLAIN} if all its tokens have the label "
+        f"{token_labels[0]}, otherwise {MARKED}."
+    ]
+
+
+def rows_without_split(rows: int) -> list[str]:
+    """Return a note if some rows have no split although others do."""
+    return [f"Rows without a split: {rows:,} assigned to train."] if rows else []
+
+
+def dropped_repeats(distinct: str | None) -> list[str]:
+    """Return a note if repeated texts were dropped because the source's files overlap."""
+    same = {"exact": "the same text", "letters": "the same letters and digits"}
+    if distinct is None:
+        return []
+    return [
+        f"Training rows with {same[distinct]} as an earlier training row or a row of dev or test were dropped when "
+        "the data was read."
+    ]
+
+
+def rule_violations(results: RuleResults, actions: Mapping[str, Action]) -> list[str]:
+    """Return notes on rows that violate a rule and are dropped or kept; `leaked_texts` covers leaks that are kept."""
+    kept = {
+        rule: number
+        for rule, number in violations.count_by_rule(results.violations).items()
+        if actions[rule] == "report" and rule != violations.LEAK
+    }
+    return [
+        f"Rows {RULE_PHRASES[rule]}: {number:,} {outcome} (validate.{violations.SETTINGS[rule]}: {actions[rule]})."
+        for rules, outcome in ((results.dropped, "dropped"), (kept, "kept"))
+        for rule, number in rules.items()
+    ]
+
+
+def leaked_texts(remaining: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return notes on texts in two splits: the counts that `remaining` has, and those `found` in the source."""
+    before = {(pair["rows_of"], pair["also_in"]): pair for pair in found}
+    sentences = [_leak_sentence(pair, before.get((pair["rows_of"], pair["also_in"]), pair)) for pair in remaining]
+    return [sentence for sentence in sentences if sentence]
+
+
+def _leak_sentence(pair: Mapping[str, Any], before: Mapping[str, Any]) -> str:
+    source = f"in the source: {before['exact']:,} of {before['rows']:,}"
+    if not pair["exact"]:
+        return (
+            f"No {pair['rows_of']} row has a text that is also in {pair['also_in']} ({source})."
+            if before["exact"]
+            else ""
+        )
+    changed = (pair["exact"], pair["rows"]) != (before["exact"], before["rows"])
+    return (
+        f"{pair['exact']:,} of {pair['rows']:,} {pair['rows_of']} rows have a text that is also in "
+        f"{pair['also_in']}; {pair['same_label']:,} of them with the same label{f' ({source})' if changed else ''}."
+    )
+
+
+def sampled_train(rows: int, of: int, seed: int) -> str:
+    """Return the note that train is a sample."""
+    return f"Train is a stratified sample of {rows:,} of {of:,} rows (validate.max_train_rows, seed {seed})."
+
+
+def absent_labels(labels: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return notes on labels without rows in dev or test, which cannot be measured there."""
+    return [
+        f"{split} has no row of {len(names)} label{'s' * (len(names) > 1)}: {list_names(names, MAX_LABELS)}."
+        for split, names in labels.items()
+        if names
+    ]
+
 
 Report = Mapping[str, Any]
 

@@ -12,8 +12,7 @@ from pandera.api.polars.types import PolarsData
 from pandera.errors import SchemaErrors
 
 from epigram.data.validation import violations
-from epigram.data.validation.row_batches import Rows, copy_frame
-from epigram.data.validation.row_index import LabelCodes, RowIndex, find_repeated, split_codes
+from epigram.data.validation.row_index import LabelCodes, RowIndex, Rows, copy_frame, find_repeated, split_codes
 from epigram.text.dataset.text_matching import label_column, loose_text
 from epigram.text.dataset.validated_corpus import SPLITS
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from epigram.core.config_types import parse_integer
 from epigram.core.errors import DataError, ParameterError
 from epigram.data.sources.source import check_named_labels
-from epigram.data.validation import report_notes, violations
+from epigram.data.validation import data_report, violations
 from epigram.data.validation.cross_row_rules import (
     RuleResults,
     absent_labels,
@@ -22,12 +22,17 @@ from epigram.data.validation.cross_row_rules import (
     count_repeats,
     in_train,
 )
-from epigram.data.validation.folds import assign_folds, describe_folds, lacks_test, needs_folds
-from epigram.data.validation.row_batches import Part, Rows
-from epigram.data.validation.row_index import NO_SPLIT, TRAIN, LabelCodes, SplitCodes, split_names
+from epigram.data.validation.row_index import NO_SPLIT, TRAIN, LabelCodes, Part, Rows, SplitCodes, split_names
 from epigram.data.validation.row_rules import RowScan, scan_rows
 from epigram.data.validation.settings import Action, ValidateSettings
-from epigram.data.validation.splits import create_splits, limit_train
+from epigram.data.validation.splits import (
+    assign_folds,
+    create_splits,
+    describe_folds,
+    lacks_test,
+    limit_train,
+    needs_folds,
+)
 from epigram.data.validation.statistics import corpus_statistics
 from epigram.data.validation.token_labels import (
     INFERRED,
@@ -86,15 +91,15 @@ def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) ->
     }
     token_labels = _token_labels(rows, with_splits)
     notes = [
-        *report_notes.inferred_labels(token_labels if tokens_only else []),
-        *report_notes.dropped_repeats(source.distinct),
-        *report_notes.rows_without_split(rows.unassigned % rows.count),
-        *report_notes.rule_violations(results, actions),
-        *report_notes.leaked_texts(leaking["left"], leaking["found"]),
+        *data_report.inferred_labels(token_labels if tokens_only else []),
+        *data_report.dropped_repeats(source.distinct),
+        *data_report.rows_without_split(rows.unassigned % rows.count),
+        *data_report.rule_violations(results, actions),
+        *data_report.leaked_texts(leaking["left"], leaking["found"]),
         *split_notes,
         *sample_notes,
         *(describe_folds(int((split == TRAIN).sum()), folds, settings.split_seed, scored=scored) if folds else []),
-        *report_notes.absent_labels(absent_labels(classes)),
+        *data_report.absent_labels(absent_labels(classes)),
     ]
     parts, flagged = _output_parts(rows, split, after, fold)
     corpus = replace(_describe_corpus(source, labels, token_labels, parts, flagged, notes), folds=folds)
@@ -163,7 +168,7 @@ def _limit_train(split: SplitCodes, labels: LabelCodes, settings: ValidateSettin
     if rows is None or rows >= train:
         return split, []
     sample = limit_train(split, labels, rows, settings.split_seed)
-    return sample, [report_notes.sampled_train(rows, train, settings.split_seed)]
+    return sample, [data_report.sampled_train(rows, train, settings.split_seed)]
 
 
 def _token_labels(rows: Rows, split: SplitCodes) -> list[str]:

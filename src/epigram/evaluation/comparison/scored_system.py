@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from epigram.core.arrays import Ragged
 from epigram.core.errors import DataError
-from epigram.core.ragged import Ragged
 from epigram.evaluation.arrays import Ints
 from epigram.evaluation.ensemble.weights import SMALLEST, likelihoods
 from epigram.evaluation.metrics.decisions import predict_labels

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from epigram.core.label_limits import most_frequent
+from epigram.core.limits import most_frequent
 from epigram.evaluation.arrays import Ints
 from epigram.evaluation.metrics.scoring import SplitPredictions
 from epigram.evaluation.records.results import Mistake

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from epigram.core.sampling import choose_rows
-from epigram.data.validation.folds import assign_folds
 from epigram.data.validation.row_index import TRAIN, LabelCodes
+from epigram.data.validation.splits import assign_folds
 from epigram.evaluation.arrays import Ints
 from epigram.evaluation.quality.data_quality import DataQuality, Pair, Suspect
 from epigram.evaluation.quality.label_noise import find_suspects

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from epigram.evaluation.arrays import Floats, Ints
 from epigram.text.dataset.language import Language
-from epigram.text.tokens.character_ngrams import cosines, hash_ngrams, mix, ngram_sets
+from epigram.text.tokens.characters import cosines, hash_ngrams, mix, ngram_sets
 
 BANDS, BAND_ROWS = 12, 4  # two texts with a Jaccard similarity of 0.75 share a band with a probability of 0.99
 NEIGHBOURS = 10  # texts of a bucket that each text is compared with

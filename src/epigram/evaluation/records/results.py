@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from epigram.core.arrays import map_arrays
 from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import atomic_folder, write_arrays, write_json
-from epigram.core.npy_files import map_arrays
 from epigram.core.records import read_record
 from epigram.evaluation.records.split_record import ARRAYS, SplitRecord
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
 from epigram.evaluation.metrics.scoring import RowScores
 from epigram.evaluation.records.results import TokenScores

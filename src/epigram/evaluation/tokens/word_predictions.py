@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.evaluation.arrays import Floats, Ints
 
 

@@ -24,8 +24,8 @@ from epigram.models import ensemble, manifest
 from epigram.models.classifier import count_parameters
 from epigram.models.ensemble import is_ensemble
 from epigram.models.linear_svm import LinearSvm
+from epigram.models.manifest import PROVENANCE
 from epigram.models.model_card import CARD
-from epigram.models.provenance import PROVENANCE
 from epigram.models.serialization import GRAPH, MODEL_FILES, Saved, load
 from epigram.process.display import echo
 

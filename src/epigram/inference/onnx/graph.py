@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
-from epigram.core.ragged import Ragged
 from epigram.inference.predictors.runtimes import OnnxModel
 from epigram.models.batches import NO_WORD, TextBatches
 from epigram.models.serialization import Saved

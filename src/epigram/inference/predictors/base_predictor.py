@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
-from epigram.core.ragged import Ragged
 from epigram.models.predict import Predicted
 from epigram.text.tokens.alignment import PositionedTokens
 from epigram.text.tokens.encoding import TextEncoder

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
-from epigram.core.ragged import Ragged
 from epigram.models.batches import UNLABELLED, TextBatches
 from epigram.models.text_template import TextTemplate, character_count
 from epigram.nn.layers.pos_weighting import reads_pos_weight

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from epigram.core.processors import count_processors
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
+from epigram.core.machine import count_processors
 from epigram.evaluation.records.results import ClassifierAccuracy, Cost, Decision
 from epigram.evaluation.splits import SystemOutput
 from epigram.evaluation.tokens.word_predictions import Words, word_probabilities

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from epigram.core.arrays import Ragged
 from epigram.core.errors import DataError
-from epigram.core.ragged import Ragged
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction, Word, words_of
 from epigram.inference.predictors.runtimes import OnnxModel, open_graph
 from epigram.models.batches import TextBatches

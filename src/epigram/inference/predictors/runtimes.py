@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from epigram.core.arrays import Ragged
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, is_out_of_memory
 from epigram.core.extras import require
 from epigram.core.files import read_json
-from epigram.core.ragged import Ragged
 from epigram.models.serialization import NGRAMS
 from epigram.nn.layers.ngrams import SPELLED, Counted, count_known, max_n
 from epigram.nn.layers.types import Prediction, Tokens

@@ -21,8 +21,15 @@ from epigram.core.config_types import Count, InnerPath, Name, Positive, parse_js
 from epigram.core.errors import DataError, InputMissingError, ParameterError, TryAgainError
 from epigram.core.files import atomic_folder, is_inside, remove_leftovers, sha256, write_text
 from epigram.models import manifest
-from epigram.runner.champions.champion_refs import check_not_checked_out, check_not_locked, exists, resolve
-from epigram.runner.champions.champion_tree import add_to_index, temporary_index, untracked_inputs
+from epigram.runner.champions.champion_refs import (
+    add_to_index,
+    check_not_checked_out,
+    check_not_locked,
+    exists,
+    resolve,
+    temporary_index,
+    untracked_inputs,
+)
 from epigram.runner.git import FIXED_AUTHOR, git, head, read_file_at
 from epigram.runner.workspace.links import check_is_link, set_link
 from epigram.runner.workspace.run_names import RunName

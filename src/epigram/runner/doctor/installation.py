@@ -1,20 +1,55 @@
-"""Checks of the installed programs and packages."""
+"""Checks of the installation: versions of packages, and what the extras add."""
 
 from __future__ import annotations
 
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
+from typing import Literal
 
 from packaging.requirements import Requirement
 from packaging.version import Version
 
 import epigram
-from epigram.core.errors import InputMissingError, ParameterError
+from epigram.core.errors import EpigramError, InputMissingError, ParameterError
 from epigram.core.extras import install_command
-from epigram.runner.doctor.check import CheckResult, problem
+from epigram.process.exits import exit_code, message
+
+Status = Literal["ok", "warning", "problem"]
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What was checked, the result, what was found, and what to do about it."""
+
+    name: str
+    status: Status
+    found: str
+    fix: str = ""
+    code: int = 0  # exit code of a problem
+
+
+def problem(name: str, found: str, fix: str, error: type[EpigramError]) -> CheckResult:
+    """Return a problem with the exit code of the class `error`."""
+    return CheckResult(name, "problem", found, fix, error.code)
+
+
+def run_checks(checks: Iterable[Callable[[], Iterable[CheckResult]]]) -> Iterator[CheckResult]:
+    """Run the checks one after another; one that fails with an error is a problem."""
+    for check in checks:
+        try:
+            yield from check()
+        except Exception as error:  # for example a library that cannot be imported
+            yield CheckResult(check.__name__.replace("_", " "), "problem", message(error), "", exit_code(error))
+
+
+def exit_status(results: Iterable[CheckResult]) -> int:
+    """Return the exit code of the first problem, 0 if there is none."""
+    return next((result.code for result in results if result.status == "problem"), 0)
+
 
 MIN_GIT = Version("2.20")  # the first version in which `git worktree` removes what a killed process left
 OPTIONAL = ("onnx", "ray", "postgres", "sql", "s3", "signing")  # extras of which nothing need be installed

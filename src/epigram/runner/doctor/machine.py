@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from epigram.core.errors import DiskError, ParameterError, TryAgainError
-from epigram.core.processors import count_processors
-from epigram.runner.doctor.check import CheckResult, problem
+from epigram.core.machine import count_processors
+from epigram.runner.doctor.installation import CheckResult, problem
 
 GIB = 1 << 30
 MIN_DISK, ENOUGH_DISK = 1 * GIB, 5 * GIB  # of the project's disk; a run of the default systems writes below 1 GiB

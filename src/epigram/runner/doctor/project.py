@@ -16,7 +16,7 @@ from epigram.core.settings import read_params
 from epigram.data.sources.access import redact_address
 from epigram.data.sources.fetch import MIRROR
 from epigram.data.sources.hub_models import describe_files, find_files
-from epigram.runner.doctor.check import CheckResult, problem
+from epigram.runner.doctor.installation import CheckResult, problem
 from epigram.runner.project.record import check_version, read
 from epigram.runner.service import server, service_lock
 

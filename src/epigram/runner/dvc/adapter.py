@@ -1,4 +1,7 @@
-"""Undocumented parts of DVC that epigram uses, in one place.
+"""Private parts of DVC: its repository, graph, lock files and run cache.
+
+A reader of the run cache takes the unfinished file of another process for a damaged entry and deletes it, or finds that
+a file which it has listed is gone. Both end a stage with FileNotFoundError. The second attempt succeeds.
 
 DVC documents its command line and `dvc.api`. Neither returns the graph or the restored stages, waits for the lock while
 the caller works, or writes dvc.lock. tests/contract/test_adapters_dvc.py checks that the installed version has them.
@@ -6,8 +9,9 @@ the caller works, or writes dvc.lock. tests/contract/test_adapters_dvc.py checks
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,29 @@ from dvc.repo import Repo
 from dvc.schema import COMPILED_LOCKFILE_SCHEMA
 from dvc.utils.serialize import ParseError, load_yaml, modify_yaml
 from voluptuous import Invalid
+
+MAX_ATTEMPTS = 10
+
+
+def retry_on_conflict(repo: Repo) -> None:
+    """Let the repository repeat the reading and the writing of an entry if a file of the run cache disappears."""
+    cache: Any = repo.stage_cache
+    for name in ("save", "restore"):
+        setattr(cache, name, _retrying(getattr(cache, name), cache.cache_dir))
+
+
+def _retrying(method: Callable[..., None], folder: str) -> Callable[..., None]:
+    @wraps(method)
+    def call(*arguments: Any, **options: Any) -> None:
+        for _ in range(MAX_ATTEMPTS - 1):
+            try:
+                return method(*arguments, **options)
+            except FileNotFoundError as error:
+                if not str(error.filename).startswith(folder):
+                    raise
+        return method(*arguments, **options)
+
+    return call
 
 
 def open_repo(root: Path) -> Repo:

@@ -1,4 +1,4 @@
-"""`dvc repro` of one target after the other through DVC's Python interface, with structured outcomes.
+"""One stage with `dvc repro`, and DVC's errors as errors of epigram.
 
 python -P src/epigram/runner/dvc/repro.py CODE REQUESTS
 
@@ -15,17 +15,70 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from dvc.exceptions import DvcException
+import dvc.stage.run
+from dvc.dependency.base import DependencyDoesNotExistError
+from dvc.exceptions import DvcException, NotDvcRepoError, ReproductionError
+from dvc.lock import LockError
+from dvc.stage.exceptions import MissingDataSource, StageCmdFailedError
 
-from epigram.process.exits import handle_errors, run_and_exit
+from epigram.core.errors import EpigramError, InputMissingError, TryAgainError
+from epigram.process.exits import exit_code, handle_errors, run_and_exit
 from epigram.process.outcome import OUTCOME_FILE, Outcome
-from epigram.runner.dvc import changed_inputs, errors, lock_writer
-from epigram.runner.dvc.adapter import open_repo, record_restored
+from epigram.runner.dvc import changed_inputs, lock_writer
+from epigram.runner.dvc.adapter import open_repo, record_restored, retry_on_conflict
 from epigram.runner.dvc.process import END
-from epigram.runner.dvc.run_cache import retry_on_conflict
+
+KINDS: dict[type[DvcException], type[EpigramError]] = {
+    LockError: TryAgainError,
+    DependencyDoesNotExistError: InputMissingError,
+    MissingDataSource: InputMissingError,
+    NotDvcRepoError: InputMissingError,
+}
+
+
+class CommandFailedError(StageCmdFailedError):  # type: ignore[misc]  # DVC has no types
+    """Failed command of a stage, with its exit code, which DVC's own class does not keep; 128 + N for signal N."""
+
+    def __init__(self, command: Any, status: int) -> None:
+        super().__init__(command, status)
+        self.code = status if status >= 0 else 128 - status
+
+
+def install() -> None:
+    """Let DVC raise CommandFailedError in this process."""
+    dvc.stage.run.StageCmdFailedError = CommandFailedError
+
+
+def translate(error: DvcException) -> BaseException:
+    """Return the error to report: an EpigramError, or the error of the system or of a library that DVC has wrapped."""
+    causes = list(_causes(error))
+    text = ": ".join(filter(None, map(str, causes))) or str(error)
+    for cause in causes:
+        for kind, reported in KINDS.items():
+            if isinstance(cause, kind):
+                return reported(text)
+        if exit_code(cause) != EpigramError.code:  # for example a full disk
+            return cause
+    return EpigramError(text)
+
+
+def command_exit_code(error: DvcException) -> int | None:
+    """Return the exit code of the stage's command; None if DVC failed, not the command."""
+    return next((cause.code for cause in _causes(error) if isinstance(cause, CommandFailedError)), None)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exception and what caused it, without DVC's remark that the stage could not be reproduced."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if not isinstance(cause, ReproductionError):
+            yield cause
+        cause = cause.__cause__
 
 
 @handle_errors
@@ -39,7 +92,7 @@ def main() -> None:
     logging.getLogger("dvc").setLevel(logging.WARNING)  # only the stage's own lines are shown
     lock_writer.install()
     changed_inputs.install()
-    errors.install()
+    install()
     with os.fdopen(int(requests), encoding="utf-8") as lines:
         for line in lines:
             request = json.loads(line)
@@ -59,9 +112,9 @@ def run(arguments: list[str]) -> None:
     try:
         state = reproduce(target, single_item="--single-item" in options, force="--force" in options)
     except DvcException as error:
-        if code := errors.command_exit_code(error):
+        if code := command_exit_code(error):
             sys.exit(code)
-        raise errors.translate(error) from error
+        raise translate(error) from error
     Outcome(stage=target, state=state).write()
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError
 from epigram.data.sources.access import redact_address
-from epigram.process.collection import no_collection
 from epigram.process.display import echo
 from epigram.process.signals import raise_on_signals
+from epigram.process.startup import no_collection
 from epigram.runner.prefect import ray_address
 from epigram.runner.prefect.up_to_date import finish_if_up_to_date
 from epigram.runner.runs import reservations

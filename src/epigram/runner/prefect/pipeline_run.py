@@ -26,8 +26,8 @@ from epigram.process.signals import interrupt_waits
 from epigram.runner.dvc import graph
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.prefect import heartbeat, ray_cluster
+from epigram.runner.prefect.artifacts import StatusTable
 from epigram.runner.prefect.stage import Runner, stage_attempt
-from epigram.runner.prefect.status_table import StatusTable
 from epigram.runner.prefect.time_limit import TimeLimit
 from epigram.runner.runs import publish, reservations
 from epigram.runner.runs.publish import Run, StageResult

@@ -20,9 +20,9 @@ from epigram.core.errors import TryAgainError
 from epigram.core.extras import require
 from epigram.process.outcome import Outcome
 from epigram.runner.dvc.graph import Graph, Stage
+from epigram.runner.prefect.artifacts import StatusTable
 from epigram.runner.prefect.ray_address import LOCAL
 from epigram.runner.prefect.stage import Log, Runner
-from epigram.runner.prefect.status_table import StatusTable
 from epigram.runner.scheduling.gpus import GpuPool, stages_per_gpu
 from epigram.runner.scheduling.slots import Slots
 

@@ -17,8 +17,7 @@ from epigram.core.errors import RETRYABLE, EpigramError, TryAgainError
 from epigram.process.outcome import Outcome
 from epigram.runner.dvc import repair
 from epigram.runner.dvc.process import KILLED, PROGRESS, ReproProcesses
-from epigram.runner.prefect.progress_artifact import ProgressArtifact
-from epigram.runner.prefect.status_table import RETRYING, StatusTable
+from epigram.runner.prefect.artifacts import RETRYING, ProgressArtifact, StatusTable
 from epigram.runner.scheduling.slots import Slots
 
 RETRIED_CODES = RETRYABLE | {KILLED}

@@ -24,7 +24,7 @@ from epigram.core.files import read_json
 from epigram.process.outcome import OUTCOME_FILE, read_outcome
 from epigram.process.signals import interrupt_waits
 from epigram.runner import child_process
-from epigram.runner.runs import markdown
+from epigram.runner.runs import run_page
 from epigram.runner.scheduling.trial_gpus import acquire_gpus
 from epigram.runner.workspace.request import Request
 
@@ -179,7 +179,7 @@ def best_per_dataset(results: Sequence[Result]) -> list[Result]:
 def create_artifact(results: Sequence[Result]) -> None:
     """Create the table of runs as an artifact of the dashboard."""
     verdicts = [each.describe() for each in best_per_dataset(results)]
-    create_markdown_artifact(markdown.sweep(results_table(results), verdicts), key="sweep")
+    create_markdown_artifact(run_page.sweep(results_table(results), verdicts), key="sweep")
 
 
 def results_table(results: Sequence[Result]) -> Table:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from epigram.process.signals import raise_on_signals
 from epigram.runner.dvc import graph
-from epigram.runner.prefect.status_table import StatusTable
+from epigram.runner.prefect.artifacts import StatusTable
 from epigram.runner.runs import publish, reservations
 from epigram.runner.runs.publish import Run, StageResult
 from epigram.runner.workspace.request import Request

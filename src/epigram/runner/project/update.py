@@ -1,4 +1,4 @@
-"""Update of a project's files to the installed version of epigram."""
+"""Update of a project to the template of this version, by the record of its files."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.core.files import sha256
-from epigram.models import provenance
+from epigram.models import manifest
 from epigram.runner.champions import champion
 from epigram.runner.champions.champion import Champion, Hashes, Score
-from epigram.runner.champions.champion_tree import output_hash
+from epigram.runner.champions.champion_refs import output_hash
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.runs.publish import Run
 from epigram.runner.workspace.settings import Settings
@@ -97,7 +97,7 @@ def _new_entry(
             code=run.revision,
             params=sha256(workspace / "params.yaml"),
             model=champion.model_hash(chosen),
-            provenance=provenance.read(chosen),
+            provenance=manifest.read_provenance(chosen),
         ),
         model=chosen.relative_to(workspace).as_posix(),
     )

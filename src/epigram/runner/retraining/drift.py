@@ -13,16 +13,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from epigram.core.arrays import lengths_of
 from epigram.core.config_types import validate_as
 from epigram.core.errors import DataError, EpigramError
 from epigram.core.files import read_json, write_json
-from epigram.core.ragged import lengths_of
 from epigram.runner.champions import champion
 from epigram.runner.champions.champion import REFERENCE
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.retraining import inbox, ingest
-from epigram.runner.workspace.retrain_settings import RetrainSettings
-from epigram.runner.workspace.settings import Settings, load
+from epigram.runner.workspace.settings import RetrainSettings, Settings, load
 
 if TYPE_CHECKING:
     import polars as pl

@@ -19,8 +19,7 @@ from epigram.core.files import atomic_file, write_text
 from epigram.data.sources.source import GROWING_SUFFIX, Source, load_source
 from epigram.data.validation.settings import ValidateSettings
 from epigram.runner.retraining import inbox
-from epigram.runner.workspace.retrain_settings import RetrainSettings
-from epigram.runner.workspace.settings import Settings
+from epigram.runner.workspace.settings import RetrainSettings, Settings
 
 if TYPE_CHECKING:
     import polars as pl

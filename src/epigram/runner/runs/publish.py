@@ -17,7 +17,7 @@ from epigram.evaluation.quality.data_quality import FILES
 from epigram.process.display import echo
 from epigram.process.outcome import Outcome
 from epigram.runner.dvc.graph import Graph
-from epigram.runner.runs import markdown, run_charts
+from epigram.runner.runs import run_page
 from epigram.runner.workspace.links import set_link
 from epigram.runner.workspace.plan import PLAN, RunPlan, write_plan
 from epigram.runner.workspace.workspace import Workspace
@@ -138,12 +138,12 @@ def create_artifacts(run: Run, graph: Graph, folder: Path) -> None:
     from prefect.artifacts import create_markdown_artifact
 
     if corpus := graph.find("corpus.json"):
-        create_markdown_artifact(markdown.corpus(read_json(corpus)), key="data")
+        create_markdown_artifact(run_page.corpus(read_json(corpus)), key="data")
     if summary := run.summary:
-        charts = run_charts.draw_charts(graph, summary.chosen_system)
-        images = [markdown.image(title, svg) for title, svg in charts.items()]
-        create_markdown_artifact(markdown.comparison(summary, images), key="comparison")
-        create_markdown_artifact(markdown.report(run.name, summary.verdict, folder), key="report")
+        charts = run_page.draw_charts(graph, summary.chosen_system)
+        images = [run_page.image(title, svg) for title, svg in charts.items()]
+        create_markdown_artifact(run_page.comparison(summary, images), key="comparison")
+        create_markdown_artifact(run_page.report(run.name, summary.verdict, folder), key="report")
 
 
 def _speed(workspace: Path, row: dict[str, Any], graph: Graph) -> dict[str, Any]:

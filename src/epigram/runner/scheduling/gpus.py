@@ -1,4 +1,4 @@
-"""GPUs of this machine, found without PyTorch, and those that each running stage has for itself."""
+"""GPUs of the machine, and their distribution over stages and trials."""
 
 from __future__ import annotations
 

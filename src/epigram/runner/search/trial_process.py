@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from epigram.core.config_types import shown
 from epigram.core.files import write_json
-from epigram.process.library_threads import limit_library_threads
+from epigram.process.startup import limit_library_threads
 from epigram.runner import child_process
 from epigram.runner.dvc.process import stage_path
 from epigram.training.trials.spec import TrialRequest

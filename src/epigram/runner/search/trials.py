@@ -9,8 +9,8 @@ from pathlib import Path
 
 from epigram.core.errors import EpigramError
 from epigram.core.files import sha256
-from epigram.core.processors import count_processors
-from epigram.models.provenance import code_hash
+from epigram.core.machine import count_processors
+from epigram.models.manifest import code_hash
 from epigram.runner.scheduling.gpus import visible_gpus
 from epigram.runner.search.trial_process import TrialProcess
 from epigram.text.dataset.encoded_dataset import View

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from epigram.process.collection import no_collection
+from epigram.process.startup import no_collection
 
 # The event that Prefect's own heartbeat sends. The public setting is only its interval.
 HEARTBEAT_EVENT = "prefect.flow-run.heartbeat"

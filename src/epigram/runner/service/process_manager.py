@@ -17,7 +17,7 @@ import httpx
 from epigram.core.errors import TryAgainError
 from epigram.process.display import echo
 from epigram.runner import child_process
-from epigram.runner.service import database, deployments, server, webhook_relay
+from epigram.runner.service import database, deployments, notices, server
 
 MIN_UPTIME = 60.0  # seconds; a process that runs longer counts as healthy
 MAX_EARLY_EXITS = 3  # consecutive early exits after which a process is still restarted
@@ -63,9 +63,9 @@ def serve(root: Path, port: int, announce: Callable[[str], None]) -> NoReturn:
     address = database.check_connection(address) if address else ""
     port = port or server.free_port()
     with ExitStack() as stack:
-        relay_url = stack.enter_context(webhook_relay.start_relay(webhook)) if webhook else None
+        relay_url = stack.enter_context(notices.start_relay(webhook)) if webhook else None
         api = _start_managed(stack, "server", lambda: server.start_dashboard(port, address))
-        from epigram.runner.service import automations  # imports Prefect while the server starts
+        from epigram.runner.service import notices as automations  # imports Prefect while the server starts
 
         server.Server(server.local_url(port), api.child).wait()
         announce(server.local_url(port))

@@ -9,7 +9,7 @@ from typing import Any
 from epigram.checkpoints.folders import PREFIX, checkpoint_folder, install_command, packages_for, unknown_language
 from epigram.core.extras import MissingPackageError
 from epigram.core.settings import read_params
-from epigram.runner.workspace.params_file import edited
+from epigram.runner.workspace.settings import edited
 from epigram.text.dataset.language import Language
 
 VIEW, SYSTEMS = "sentences", ("embedding_linear", "hybrid_linear")

@@ -1,20 +1,99 @@
-"""All settings of params.yaml, typed and cross-checked once before a run; each stage reads only its own sections."""
+"""Settings of a project and of its retraining, the default data set, and the file params.yaml."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from epigram.core.config_types import Name, Seed, Strict, validate_as
+from epigram.core.config_types import Name, OpenShare, Positive, Range, Seed, Share, Strict, shown, validate_as
+from epigram.core.errors import ParameterError
+from epigram.core.files import atomic_file
 from epigram.core.settings import check_names, check_sections, check_seeds, check_views, read_params
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.validation.settings import ValidateSettings
+from epigram.evaluation.comparison.formats import join_names
 from epigram.evaluation.settings import CompareSettings, EnsembleSettings, EvaluateSettings, ExamineSettings
 from epigram.models.settings import System
 from epigram.pruning.settings import PruneSettings
-from epigram.runner.workspace.retrain_settings import DriftSettings, RetrainSettings
+from epigram.runner.workspace.unsuitable import unsuitable_systems
 from epigram.text.settings import AugmentSettings, EncodeSettings, PosTableSettings, ViewSettings, check_one_start
+
+Params = MutableMapping[str, Any]
+
+
+@contextmanager
+def edited(path: Path) -> Iterator[Params]:
+    """Yield the content of the params.yaml at `path`, and write it back when the caller has changed it.
+
+    Raises ParameterError if the file cannot be read, or if a name is invalid after the change.
+    """
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    read_params(path)  # raises a clear error if the file cannot be read
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 1_000
+    try:
+        params = yaml.load(path)
+    except YAMLError as error:  # for example a duplicate key
+        raise ParameterError(f"{path.name} is not valid YAML: {shown(' '.join(str(error).split()))}") from None
+    yield params
+    check_names(params)
+    with atomic_file(path) as temporary:
+        yaml.dump(params, temporary)
+
+
+EMBEDDED = "pocket_"  # start of the names of the embedded corpora
+
+
+def use_dataset(params: Path, name: str) -> str | None:
+    """Make `name` the data set of the file `params`, as a run of it would have; return a sentence for the user.
+
+    Systems that the data set does not suit are removed, with views that only they read. If the file does not name an
+    embedded corpus, the user has chosen a data set: the file stays as it is, and the result is None.
+    """
+    if not str(read_params(params).get("dataset", "")).startswith(EMBEDDED):
+        return None
+    with edited(params) as values:
+        values["dataset"] = name
+        removed = list(unsuitable_systems(values, params.parent))
+        views: set[Any] = {values["systems"].pop(system)["view"] for system in removed}
+        others = values["systems"].values() if removed else ()
+        for view in views - {system.get("view") for system in others if isinstance(system, Mapping)}:
+            values["views"].pop(view, None)
+    without = f", without {join_names(removed)}, which it does not suit" if removed else ""
+    return f"{params.name}: dataset is now {name}{without}; runs, retrainings and schedules use it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query(Strict):
+    """A database query: the URL, as in data/sources/sql.yaml, and the SELECT that returns the rows."""
+
+    url: str  # as in data/sources/sql.yaml
+    query: str  # a SELECT
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrainSettings(Strict):
+    """Sources of new rows, the systems to retrain, and the conditions for promoting a challenger."""
+
+    incoming: str = "data/local/incoming"  # folder with files of new rows
+    database: Query | None = None  # queried in addition to the folder
+    systems: list[Name] = field(default_factory=list)  # empty: the systems of params.yaml
+    alpha: OpenShare = 0.05  # significance level for a better score
+    margin: Share = 0.05  # maximum loss of a class's F1
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftSettings(Strict):
+    """Threshold at which new texts count as different from the texts that the champion was trained on."""
+
+    threshold: Annotated[float, Range(gt=0.0)] = 0.2  # population stability index
+    window: Positive = 2_000  # number of newest texts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,11 +12,10 @@ from typing import Any, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from epigram.core.arrays import Ragged, read_array
 from epigram.core.config_types import has_type
 from epigram.core.errors import DataError
 from epigram.core.files import read_json, sha256
-from epigram.core.npy_files import read_array
-from epigram.core.ragged import Ragged
 
 UNLABELLED = "unlabelled"  # name of the texts without labels among the arrays
 ENTRIES = "entries.json"  # vocabulary in the order of its ids, in a view whose tokens may be parts of words

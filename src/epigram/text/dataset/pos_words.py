@@ -15,10 +15,10 @@ from typing import Any, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from epigram.core.arrays import Ragged
 from epigram.core.config_types import has_type
 from epigram.core.errors import DataError
-from epigram.core.ragged import Ragged
-from epigram.text.dataset.marks import is_mark
+from epigram.text.dataset.language import is_mark
 from epigram.text.dataset.segmenter import Segmenter, tokenizer_with
 from epigram.text.dataset.token_texts import SPECIAL_TOKEN, TokenTexts
 

@@ -6,11 +6,21 @@ jieba loads its cache as Python objects, so a cache from another user must not b
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from epigram.core.user_cache import user_cache
+
+def user_cache() -> Path:
+    """Return the folder, which only the user can read; it does not exist if it cannot be created."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "epigram"
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
 
 Segmenter = Callable[[str], Iterable[str]]
 

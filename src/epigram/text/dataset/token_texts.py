@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from epigram.core.ragged import Integers, Ragged
+from epigram.core.arrays import Integers, Ragged
 
 CONTINUATION = re.compile("^##")  # WordPiece: the piece continues a word
 WORD_PREFIX = re.compile("^[Ġ▁]")  # byte-level BPE and SentencePiece: the piece begins a word

@@ -1,4 +1,4 @@
-"""Part-of-speech evidence from each source: one row per (entry, tag) pair.
+"""Part-of-speech evidence from each source, files of the user among them: one row per (entry, tag) pair.
 
 Every function returns a frame with the columns `entry`, `tag` and `frequency`. The sources are the jieba dictionary,
 which is installed with the jieba package, and the files in resources/ (origins: resources/README.md).

@@ -7,10 +7,11 @@ tagger), `hand` (a manual correction) or `standard` (a standard character that n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import polars as pl
@@ -19,8 +20,7 @@ from numpy.typing import NDArray
 from epigram.core.config_types import has_type, validate_as
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import read_json, write_json
-from epigram.text.dataset.language import Language, as_language
-from epigram.text.dataset.marks import is_mark
+from epigram.text.dataset.language import Language, as_language, is_mark
 from epigram.text.dataset.pos_words import PosWords
 from epigram.text.dataset.segmenter import frequencies_of
 from epigram.text.dataset.token_texts import SPECIAL_TOKEN
@@ -30,6 +30,44 @@ from epigram.text.pos import lexicons
 from epigram.text.pos.tagsets import is_notional
 from epigram.text.pos.user_words import read_corrections
 from epigram.text.settings import PosTableSettings
+from epigram.text.tokens.characters import by_frequency, count_characters
+from epigram.text.tokens.tokenizers import split_words
+
+
+class SplitCoverage(TypedDict):
+    """Coverage of the sampled texts of one split."""
+
+    texts: int
+    tokens: int
+    covered: float  # share of the tokens, punctuation excluded, that have a row in the table
+    notional: float  # share of all tokens that have the weight of notional words
+
+
+def coverage(texts: list[str], table: PosTable, language: Language) -> SplitCoverage:
+    """Measure the coverage of `texts`. Tokens are characters in Chinese and words in English."""
+    counts = _characters(texts) if language == "zh" else Counter(word for words in split_words(texts) for word in words)
+    entries = list(counts)
+    numbers = np.array([counts[entry] for entry in entries], dtype=np.int64)
+    known = set(table.frame.filter(table.frame["language"] == language)["entry"])
+    in_table = np.array([entry in known for entry in entries], dtype=bool)
+    word = np.array([not is_mark(entry) for entry in entries], dtype=bool)
+    notional = weights_for(entries, table, language) == np.float32(table.settings.notional)
+    return SplitCoverage(
+        texts=len(texts),
+        tokens=int(numbers.sum()),
+        covered=_share(numbers, in_table & word, word),
+        notional=_share(numbers, notional, np.ones_like(word)),
+    )
+
+
+def _characters(texts: list[str]) -> dict[str, int]:
+    counts = count_characters([texts])
+    return {character: int(counts[ord(character)]) for character in by_frequency(counts, 1)}
+
+
+def _share(counts: NDArray[np.int64], part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> float:
+    return float(counts[part].sum() / max(counts[whole].sum(), 1))
+
 
 MIN_FREQUENCY = 500  # minimum frequency in the jieba dictionary for a word to get its own row
 PIECE_PREFIX = r"^(##|Ġ|▁)"  # prefixes of WordPiece, byte-level BPE and SentencePiece pieces

@@ -15,8 +15,7 @@ import polars as pl
 
 from epigram.core.errors import DataError
 from epigram.core.files import atomic_file, sha256
-from epigram.text.dataset.language import as_language
-from epigram.text.dataset.marks import is_mark
+from epigram.text.dataset.language import as_language, is_mark
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from epigram.text.pos.pos_table import PosTable, add_entries, load
 from epigram.text.pos.taggers import count_tags, tagger_for

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from epigram.core.ragged import Integers, Ragged, lengths_of
+from epigram.core.arrays import Integers, Ragged, lengths_of
 from epigram.text.tokens.characters import WHITESPACE_CODES, characters_of
 
 NO_LABEL = -1

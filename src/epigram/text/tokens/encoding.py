@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from epigram.core.arrays import Ragged, lengths_of
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, is_out_of_memory, is_panic
-from epigram.core.ragged import Ragged, lengths_of
 from epigram.text.tokens.alignment import (
     PositionedTokens,
     UntruncatedTokens,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from epigram.core.ragged import Ragged, ranges
+from epigram.core.arrays import Ragged, ranges
 from epigram.text.tokens.alignment import PositionedTokens
 from epigram.text.tokens.characters import CODE_POINTS, by_frequency, characters_of, code_points, count_characters
 

@@ -1,4 +1,7 @@
-"""The tokenizer of a view, and the constant tokens before and after every text.
+"""The tokenizer of a view, its vocabulary, and the constant tokens before and after every text.
+
+The library's trainer assigns ids to continuing pieces (`##a`) in hash map order and breaks ties by id, so the same
+texts give a different vocabulary each time. This module counts the alphabet first, which fixes its ids.
 
 A vocabulary is built from the training texts only; the words of the prompt are added to it.
 """
@@ -6,15 +9,16 @@ A vocabulary is built from the training texts only; the words of the prompt are 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, trainers
 
 from epigram.core.errors import ParameterError
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from epigram.text.prompts.prompts import Prompt
 from epigram.text.settings import EncodeSettings, ViewSettings
-from epigram.text.tokens.characters import by_frequency, count_characters
+from epigram.text.tokens.characters import WHITESPACE_CODES, by_frequency, count_characters
 from epigram.text.tokens.pretrained_tokenizers import Checkpoint, read_checkpoint
 from epigram.text.tokens.token_characters import alphabet
 from epigram.text.tokens.tokenizers import (
@@ -24,10 +28,43 @@ from epigram.text.tokens.tokenizers import (
     build_word_vocabulary,
     character_tokenizer,
     special_ids,
+    vocabulary_of,
     word_tokenizer,
     wordpiece_tokenizer,
 )
-from epigram.text.tokens.wordpiece import train_wordpiece
+
+MAX_ALPHABET_SHARE = 0.75  # maximum share of single characters in the vocabulary
+
+
+def train_wordpiece(texts: Sequence[str], size: int, min_count: int) -> list[str]:
+    """Return a vocabulary of at most `size` entries: special tokens, alphabet, merged pieces that occur at least twice.
+
+    Characters that occur less than `min_count` times, and the rarest ones beyond the alphabet's share, are left out.
+    """
+    tokenizer = wordpiece_tokenizer(SPECIALS)
+    normalized = [tokenizer.normalizer.normalize_str(text) for text in texts]
+    counts = count_characters([normalized])
+    counts[WHITESPACE_CODES] = 0
+    alphabet = _alphabet(tokenizer, by_frequency(counts, min_count), int(MAX_ALPHABET_SHARE * size) - len(SPECIALS))
+    erase = {ord(letter): " " for letter in set(by_frequency(counts, 1)).difference(alphabet)}
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=size, min_frequency=2, special_tokens=[*SPECIALS, *alphabet], show_progress=False
+    )
+    tokenizer.train_from_iterator((text.translate(erase) for text in normalized) if erase else normalized, trainer)
+    return vocabulary_of(tokenizer)
+
+
+def _alphabet(tokenizer: Tokenizer, letters: Sequence[str], room: int) -> list[str]:
+    """Return the most frequent letters and their continuing forms that fit into `room` entries."""
+    alphabet: list[str] = []
+    for letter in letters:
+        pieces = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(f"a{letter}"))
+        forms = [letter, f"##{letter}"] if len(pieces) == 1 else [letter]  # Chinese characters and marks never continue
+        if len(alphabet) + len(forms) > room:
+            break
+        alphabet += forms
+    return alphabet
+
 
 SAMPLE_TEXTS, SAMPLE_CHARACTERS = 200_000, 20_000_000  # limits of the WordPiece training sample
 PLACEHOLDERS = re.compile(rf"({re.escape(MASK)}|{re.escape(UNK)})")  # placeholders in a prompt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from epigram.core.processors import count_processors
+from epigram.core.machine import count_processors
 from epigram.models.recipe import Recipe
 from epigram.training.config import TrainingConfig
 

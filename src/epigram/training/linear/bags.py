@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from epigram.core.ragged import Ragged
+from epigram.core.arrays import Ragged
 from epigram.models.batches import Rows, TextBatches
 from epigram.models.classifier import Classifier
 from epigram.nn.encoders.fast_text import FastTextEncoder

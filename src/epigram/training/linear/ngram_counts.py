@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from epigram.core.ragged import Ragged, ranges
+from epigram.core.arrays import Ragged, ranges
 from epigram.models.batches import CharacterArrays, Rows, TextBatches
 from epigram.nn.layers.ngrams import Counted, character_keys, ngram_keys
 from epigram.nn.layers.types import Tokens

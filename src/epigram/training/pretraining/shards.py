@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from epigram.core.npy_files import read_array
-from epigram.core.ragged import Ragged, ranges
+from epigram.core.arrays import Ragged, ranges, read_array
 from epigram.models.batches import UNLABELLED, TextBatches
 from epigram.models.text_template import TextTemplate
 

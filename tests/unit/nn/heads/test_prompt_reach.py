@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
-from epigram.core.ragged import Ragged
 from epigram.models.batches import TextBatches
 from epigram.models.recipe import Recipe
 from epigram.nn import encoders

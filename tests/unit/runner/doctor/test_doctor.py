@@ -18,7 +18,7 @@ from epigram.checkpoints.folders import checkpoint_folder
 from epigram.cli.app import app
 from epigram.data.sources.hub_models import download_checkpoint
 from epigram.runner.doctor import installation, machine, project
-from epigram.runner.doctor.check import CheckResult, exit_status, run_checks
+from epigram.runner.doctor.installation import CheckResult, exit_status, run_checks
 from epigram.runner.project.record import TemplateRecord
 from tests.support.doctor import results
 from tests.support.hub_server import CHECKPOINT, hub

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from epigram.runner.doctor import machine
-from epigram.runner.doctor.check import exit_status
+from epigram.runner.doctor.installation import exit_status
 from tests.support.doctor import gpu, results
 
 Usage = namedtuple("Usage", "total used free")

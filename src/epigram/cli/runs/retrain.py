@@ -1,0 +1,55 @@
+"""epigram retrain: retraining on new rows, and promotion of a better model to champion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from epigram.cli.projects.project import find_flow
+from epigram.core.errors import DataError, ParameterError
+from epigram.process.display import echo
+
+if TYPE_CHECKING:
+    from epigram.runner.retraining.retraining import Retraining
+
+
+def main(
+    dataset: Annotated[
+        str,
+        typer.Option(
+            help="Base data set: the name of a file in data/sources. Default: that of the champion, or of params.yaml."
+        ),
+    ] = "",
+    rollback: Annotated[bool, typer.Option("--rollback", help="Restore the previous champion.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the champion and all earlier ones.")] = False,
+) -> None:
+    """Retrain on new rows; promote the new model if it beats the champion, otherwise print the reason.
+
+    The section `retrain` of params.yaml defines where new rows arrive and what a challenger must achieve.
+
+    Example: epigram retrain --show
+    """
+    flow, root = find_flow("retrain", "flows.retrain.retrain"), Path.cwd()
+    from epigram.runner.champions import champion
+    from epigram.runner.prefect.execution import call_flow
+
+    if rollback and show:
+        raise ParameterError("--rollback and --show cannot be combined; use one of them")
+    if rollback:
+        with champion.lock(root):
+            echo(champion.rollback(root))
+    elif show:
+        echo("\n".join(f"{each}\n  {each.verdict}" for each in champion.history(root)) or "no champion yet")
+    else:
+        report(call_flow(flow, root, dataset or None))
+
+
+def report(result: Retraining) -> None:
+    """Print the result. Raises DataError with the files that were skipped."""
+    echo(result.ingestion)
+    echo(result.outcome)
+    echo(f"{result.champion}\nmodel:  runs/champion/model")
+    if result.ingestion.skipped:
+        raise DataError("\n".join(result.ingestion.skipped))

@@ -1,0 +1,42 @@
+"""Processors and memory that this process may use."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+
+def count_processors() -> int:
+    """Return the number of processors that this process is allowed to use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+HEADROOM = 64 << 20  # bytes; with less left, allocations of libraries fail
+
+
+def has_limit(pid: int) -> bool:
+    """Return whether a process has an address space limit, or the system does not overcommit memory."""
+    strict = "/proc/sys/vm/overcommit_memory"
+    return _limit(pid) is not None or (Path(strict).is_file() and Path(strict).read_text().strip() == "2")
+
+
+def is_near_limit(pid: int | None = None) -> bool:
+    """Return whether a process (default: this one) is near its address space limit."""
+    limit = _limit(pid or 0)
+    if limit is None:
+        return False
+    pages = int(Path(f"/proc/{pid or 'self'}/statm").read_text().split()[0])
+    return limit - pages * os.sysconf("SC_PAGESIZE") < HEADROOM
+
+
+def _limit(pid: int) -> int | None:
+    if sys.platform != "linux":
+        return None
+    import resource
+
+    try:
+        limit = resource.prlimit(pid, resource.RLIMIT_AS)[0]
+    except OSError:  # the process has ended, or access is not permitted
+        return None
+    return None if limit == resource.RLIM_INFINITY else limit
