@@ -15,6 +15,7 @@ import torch
 from epigram.core.errors import ParameterError
 from epigram.models.recipe import ENCODERS, HEADS, Recipe, parse_part
 from epigram.nn.layers.types import DataSpec, Tokens
+from epigram.nn.pretrained.families import SmallSizes
 from epigram.training.check_system import unused_settings
 from epigram.training.config import TrainingConfig
 from tests.support.other_values import other_values
@@ -170,7 +171,7 @@ def settings_of(case: Case) -> dict[str, tuple[type, Any]]:
     part = parse_part(kinds, values, "")
     found = {each.name: (type(part), getattr(part, each.name)) for each in fields(part) if each.name != "backbone"}
     if "small" in found:
-        small = ENCODERS["transformer"](**case.encoder["small"])
+        small = SmallSizes(**case.encoder["small"])
         del found["small"]
         found |= {f"small.{each.name}": (type(small), getattr(small, each.name)) for each in fields(small)}
     return found
@@ -187,9 +188,7 @@ def with_setting(case: Case, key: str, value: Any) -> Case:
 
 def is_unused(case: Case, key: str, context: DataSpec) -> bool:
     """Return whether the check of a system says that the setting has no effect."""
-    recipe = recipe_of(case)
-    model = recipe.build(context)
-    unused = unused_settings(recipe, TrainingConfig(), context, model)
+    unused = unused_settings(recipe_of(case), TrainingConfig(), context)
     return any(f"{case.part}.{name}" in unused for name in (key, key.partition(".")[0]))
 
 

@@ -100,7 +100,7 @@ def unused(recipe: Recipe, view: View, **settings: Any) -> set[str]:
     recipe = recipe.changed(train={**USUAL, **settings})
     config = configure("x", recipe)
     context = data_spec_of(view, config.max_length)
-    return {key for key in unused_settings(recipe, config, context, recipe.build(context)) if key.startswith("train.")}
+    return {key for key in unused_settings(recipe, config, context) if key.startswith("train.")}
 
 
 def others_of(name: str, value: Any) -> list[Any]:

@@ -160,4 +160,4 @@ def test_eq6_spelled_out_is_the_fused_attention() -> None:
 )
 def test_attention_of_one_head_is_refused(changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        TransformerConfig(head_to_head="paper", **changes).build(DataSpec(vocabulary=9, classes=2, max_length=8))
+        TransformerConfig(head_to_head="paper", **changes).check(DataSpec(vocabulary=9, classes=2, max_length=8))

@@ -8,7 +8,7 @@ from typing import Any
 from epigram.models.recipe import ENCODERS, HEADS, Preset, Recipe, parse_part
 from epigram.recipes.registry import PRESETS, RECIPES
 from epigram.text.settings import ViewSettings
-from epigram.training.check_system import build_placeholder, unused_settings
+from epigram.training.check_system import unused_settings
 from epigram.training.config import configure
 from epigram.training.preflight import placeholder_spec
 
@@ -61,8 +61,7 @@ def unused(recipe: Recipe) -> dict[str, str]:
     """Return the settings without effect on texts with one label and token labels: key → reason."""
     view = ViewSettings(prompt=recipe.view.endswith("prompt"), characters=True)
     context = placeholder_spec(view, multi=False, tokens=True)
-    model = build_placeholder(recipe, context, recipe.name)
-    return unused_settings(recipe, configure(recipe.name, recipe), context, model)
+    return unused_settings(recipe, configure(recipe.name, recipe), context)
 
 
 def stated(preset: Preset) -> dict[str, Any]:

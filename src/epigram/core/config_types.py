@@ -52,16 +52,16 @@ class Range:
 
 
 class Checked:
-    """Test of a string, for annotations: `Annotated[str, Checked(test, rule)]`; `rule` completes "expected …"."""
+    """Test of a value, for annotations: `Annotated[str, Checked(test, rule)]`; `rule` completes "expected …"."""
 
-    def __init__(self, test: Callable[[str], object], rule: str) -> None:
+    def __init__(self, test: Callable[[Any], object], rule: str) -> None:
         self.test, self.rule = test, rule
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         """Add the test to pydantic's schema."""
         from pydantic_core import PydanticCustomError, core_schema
 
-        def check(value: str) -> str:
+        def check(value: Any) -> Any:
             if not self.test(value):
                 raise PydanticCustomError("not_allowed", self.rule)
             return value

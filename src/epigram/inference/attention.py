@@ -169,7 +169,7 @@ def _map_text(predictor: Predictor, text: str) -> TextAttention:
     """Return the maps of one text, which is a batch of its own, so that there is no padding."""
     saved = predictor.saved
     maps = AttentionMaps()
-    if isinstance(saved.model, Classifier) and saved.model.encoder.keeps_tokens:
+    if isinstance(saved.model, Classifier) and saved.model.encoder.config.keeps_tokens:
         maps = maps_of(saved.model, predictor.batches([text]).gather(np.zeros(1, np.int64)))
     arrays = vars(maps)
     if all(each is None for each in arrays.values()):

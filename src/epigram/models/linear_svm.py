@@ -46,6 +46,7 @@ class LinearSvmConfig(Strict):
     kind: ClassVar[str] = "linear_svm"
     by_gradient: ClassVar[bool] = False
     train_settings: ClassVar[tuple[str, ...]] = ("max_length", "class_weight")  # those with an effect
+    labels_tokens: ClassVar[bool] = False
 
     orders: list[Positive] | Auto = field(default_factory=lambda: list(FIRST.orders))
     characters: list[Positive] | Auto = field(default_factory=list)
@@ -73,7 +74,11 @@ class LinearSvmConfig(Strict):
         return replace(self, **{**settings._asdict(), **lists})
 
     def build(self, context: DataSpec) -> LinearSvm:
-        """Return the untrained model.
+        """Return the untrained model."""
+        return LinearSvm(self, context)
+
+    def check(self, context: DataSpec) -> None:
+        """Check the orders of the n-grams.
 
         Raises ValueError if orders are not ascending and consecutive, if the keys of their n-grams exceed 64 bits, and
         if tokens have no characters to count.
@@ -84,7 +89,6 @@ class LinearSvmConfig(Strict):
             if not context.characters:
                 raise ValueError("model.characters needs a view with characters: true")
             _check_orders("characters", list(first.characters), context.characters, "characters")
-        return LinearSvm(self, context)
 
 
 def _check_orders(name: str, orders: list[int], vocabulary: int, units: str) -> None:

@@ -21,6 +21,10 @@ class RandomBaselineConfig(Strict):
     kind: ClassVar[str] = "random_baseline"
     by_gradient: ClassVar[bool] = False
     train_settings: ClassVar[tuple[str, ...]] = ("max_length",)  # those with an effect
+    labels_tokens: ClassVar[bool] = True
+
+    def check(self, context: DataSpec) -> None:
+        """Accept any data."""
 
     def build(self, context: DataSpec) -> RandomBaseline:
         """Return the model before its frequencies are set."""

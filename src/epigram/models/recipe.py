@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +17,6 @@ from epigram.models.classifier import Classifier, ClassifierConfig, ContrastiveC
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.random_baseline import RandomBaselineConfig
 from epigram.nn import encoders, heads
-from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.head import Head
 from epigram.nn.layers.types import DataSpec
 
 
@@ -52,20 +50,6 @@ def reduce_width(vectors: Tensor, width: int) -> Tensor:
     signs = kept.gather(0, kept.abs().argmax(0, keepdim=True)).sign()  # the sign of an eigenvector is arbitrary
     projected: Tensor = vectors @ (kept * signs).to(vectors)
     return projected
-
-
-class EncoderConfig(Protocol):
-    """Settings that build an encoder."""
-
-    def build(self, context: DataSpec) -> Encoder:
-        """Return the encoder for the data that `context` describes."""
-
-
-class HeadConfig(Protocol):
-    """Settings that build a head on an encoder."""
-
-    def build(self, context: DataSpec, encoder: Encoder) -> Head:
-        """Return the head for the data and the encoder. Raises ValueError if head and encoder do not fit."""
 
 
 MODELS: dict[str, type] = {
@@ -177,28 +161,48 @@ class Recipe:
         parts = {name: _override(getattr(self, name), change) for name, change in changes.items()}
         return Recipe(**{**vars(self), **parts, "train": {**self.train, **train}})
 
+    def labels_tokens(self) -> bool:
+        """Return whether the model predicts token labels, if the data have them."""
+        if self.has_encoder:
+            return bool(parse_part(HEADS, self.head, "").labels_tokens)
+        return bool(MODELS[self.kind].labels_tokens)  # type: ignore[attr-defined]
+
+    def check(self, context: DataSpec, path: str = "") -> None:
+        """Raise the errors of `build`, except for those of weights, without building the model."""
+        config = parse_part(MODELS, self.model, f"{path}.model")
+        try:
+            if not self.has_encoder:
+                config.check(context)
+                return
+            encoder = parse_part(ENCODERS, self.encoder, f"{path}.encoder")
+            head = parse_part(HEADS, self.head, f"{path}.head")
+            config.check_head(head)
+            encoder.check(context)
+            head.check(context, encoder)
+        except ValueError as error:
+            raise ParameterError(f"params.yaml: {path or self.name}: {error}") from None
+
     def build(self, context: DataSpec, path: str = "") -> nn.Module:
         """Return the model with initial weights; `path` is the system's key in params.yaml, for error messages.
 
         Raises ParameterError for unknown settings and for parts that do not fit together.
         """
-        config = parse_part(MODELS, self.model, f"{path}.model")
+        self.check(context, path)
         try:
-            if not isinstance(config, ClassifierConfig):
-                model: nn.Module = config.build(context)
-                return model
-            return self._build_classifier(config, context, path)
+            return self._build_classifier(context) if self.has_encoder else self._build_model(context)
         except ValueError as error:
             raise ParameterError(f"params.yaml: {path or self.name}: {error}") from None
 
-    def _build_classifier(self, config: ClassifierConfig, context: DataSpec, path: str) -> Classifier:
-        encoder_config: EncoderConfig = parse_part(ENCODERS, self.encoder, f"{path}.encoder")
-        head_config: HeadConfig = parse_part(HEADS, self.head, f"{path}.head")
-        config.check_head(head_config)
-        encoder = encoder_config.build(context)
+    def _build_model(self, context: DataSpec) -> nn.Module:
+        model: nn.Module = parse_part(MODELS, self.model, "").build(context)
+        return model
+
+    def _build_classifier(self, context: DataSpec) -> Classifier:
+        encoder = parse_part(ENCODERS, self.encoder, "").build(context)
         if context.vectors is not None:
             set_pretrained_vectors(encoder.token_table, context.vectors)
-        return Classifier(encoder, head_config.build(context, encoder), multi=context.multi)
+        head = parse_part(HEADS, self.head, "").build(context, encoder)
+        return Classifier(encoder, head, multi=context.multi)
 
 
 def _encoder_kind(checkpoint: str) -> str:

@@ -12,7 +12,7 @@ from epigram.core.errors import ParameterError
 from epigram.models.classifier import count_parameters
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.recipe import Recipe
-from epigram.nn.layers.types import DataSpec, Tokens
+from epigram.nn.layers.types import DataSpec
 from epigram.recipes.registry import RECIPES
 
 MASK = 4
@@ -26,12 +26,11 @@ REFERENCE = DataSpec(
     prefix_ids=(2, MASK, MASK),
     pos_weight=torch.ones(5_000),
 )
-TOKENS = replace(REFERENCE, token_labels=("O", "X"))
 TEXT_CONTEXTS = {
     "single": REFERENCE,
     "multi": replace(REFERENCE, multi=True, label_counts=torch.ones(2, dtype=torch.int64)),
 }
-CONTEXTS = {**TEXT_CONTEXTS, "tokens": TOKENS}
+CONTEXTS = {**TEXT_CONTEXTS, "tokens": replace(REFERENCE, token_labels=("O", "X"))}
 CAPTION = (
     f"parameters: for a vocabulary of {REFERENCE.vocabulary:,} tokens, {REFERENCE.classes} classes and a maximum "
     f"length of {REFERENCE.max_length} tokens; pretrained encoders: without a checkpoint"
@@ -57,7 +56,7 @@ def list_systems() -> Iterator[ListedSystem]:
     """Yield every registered system, in the order of the registry."""
     torch.set_num_threads(1)  # models of this size gain nothing from more threads
     for recipe in RECIPES.values():
-        contexts = CONTEXTS if _labels_tokens(recipe) else TEXT_CONTEXTS
+        contexts = CONTEXTS if recipe.labels_tokens() else TEXT_CONTEXTS
         built = {task: model for task, context in contexts.items() if (model := _build(recipe, context)) is not None}
         yield ListedSystem(
             system=recipe.name,
@@ -76,23 +75,6 @@ def _build(recipe: Recipe, context: DataSpec) -> nn.Module | None:
             return recipe.build(context)
     except ParameterError:
         return None
-
-
-def _labels_tokens(recipe: Recipe) -> bool:
-    small = replace(TOKENS, vocabulary=16, pos_weight=torch.ones(16))
-    try:
-        return labels_tokens(recipe.build(small), small)
-    except ParameterError:
-        return False
-
-
-@torch.inference_mode()
-def labels_tokens(model: nn.Module, context: DataSpec) -> bool:
-    """Return whether the model predicts token labels, by running it on one short text."""
-    ids = torch.tensor([[*context.prefix_ids, 5, 6, 7, *context.suffix_ids]])
-    spelling = torch.full((*ids.shape, 3), 2)
-    tokens = Tokens(ids, torch.ones_like(ids, dtype=torch.bool), characters=spelling)
-    return model.eval()(tokens).tokens is not None
 
 
 def compact_number(number: int | None) -> str:

@@ -58,8 +58,8 @@ def _obstacle(recipe: Recipe, context: DataSpec) -> str:
     if recipe.kind != "classifier":
         return recipe.training
     head: Any = parse_part(HEADS, recipe.head, "")
-    if context.multi and getattr(head, "searches", False):
+    if context.multi and head.searches:
         return f"the head {head.kind} finds several labels by a search"
-    if getattr(head, "learns_tokens", False):
+    if head.learns_tokens:
         return f"the head {head.kind} learns labels of words as well"
     return ""

@@ -7,14 +7,34 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
 from epigram.core.config_types import Count, OneOf, OpenShare, Positive, Range, Share, Strict, validate_as
+from epigram.core.effects import Only, Unless
 from epigram.models.precision import Precision
 from epigram.models.predict import ScoredLabels
 from epigram.models.recipe import Recipe
 from epigram.training import optimizers
 
 ClassWeight = Literal["none", "balanced"]
-# settings that an optimizer does not have
-WITHOUT = {"adadelta": ("beta2",), "row_adagrad": ("beta2", "weight_decay")}
+LAYERS = Only("encoder.has_layers", True, because="the encoder has no layers with rates of their own")
+ONE_LINEAR_LAYER = (  # without dropout: it would drop parts of means that are much larger than their differences
+    Only("head.kind", "linear", because="the head is not one linear layer on the states of the encoder"),
+    Unless("head.pool", "attention"),
+    Only("head.fusion", "last"),
+    Only("head.dropout", 0.0, because="head.dropout is not 0.0"),
+)
+CLASS_LOSS = (
+    Unless("head.sentence_weight", 0.0),
+    Unless(
+        "head.searches",
+        True,
+        when=("data.multi", True),
+        because="the head has a loss of its own for several labels per text",
+    ),
+)
+LABEL_PROMPT = Unless("head.gamma", 0.0)
+TOKEN_LABELS = (
+    Unless("data.token_labels", (), because="the data have no token labels"),
+    Only("head.learns_tokens", True, because="the head does not learn from token labels"),
+)
 OptionalPositive = Annotated[int | None, Range(ge=1)]
 
 
@@ -31,43 +51,35 @@ class TrainingConfig(Strict):
     max_tokens: Positive = 16_384  # per batch, padding included
     max_length: Positive = 128  # tokens per text, prompt and special tokens included
     learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3  # the highest one of the schedule
-    layer_decay: Annotated[float, Range(gt=0.0, le=1.0)] = 1.0  # of the rate, from each layer to the one below it
-    fitted_head: bool = False  # start the linear head from a logistic regression (fitted_head.py)
+    # of the rate, from each layer to the one below it
+    layer_decay: Annotated[float, Range(gt=0.0, le=1.0), LAYERS] = 1.0
+    # start the linear head from a logistic regression (fitted_head.py)
+    fitted_head: Annotated[bool, *ONE_LINEAR_LAYER] = False
     optimizer: Annotated[str, OneOf(optimizers.KINDS)] = "adamw"  # method that minimizes the loss
-    beta2: OpenShare = 0.999  # of adam and adamw
+    beta2: Annotated[OpenShare, Unless("optimizer", "adadelta", "row_adagrad")] = 0.999  # of adam and adamw
     epsilon: Annotated[float, Range(gt=0.0)] = 1e-8  # of the optimizer
-    weight_decay: Annotated[float, Range(ge=0.0)] = 0.01  # of the weights in each step, as a share of the rate
+    # of the weights in each step, as a share of the rate
+    weight_decay: Annotated[float, Range(ge=0.0), Unless("optimizer", "row_adagrad")] = 0.01
     schedule: Literal["constant", "linear", "inverse_sqrt", "plateau"] = "linear"  # course of the learning rate
     warmup: Share = 0.05  # share of all steps; 1.0: `warmup_steps`, however many steps there are
-    warmup_steps: OptionalPositive = None  # maximum of the warm-up steps
+    warmup_steps: Annotated[OptionalPositive, Unless("warmup", 0.0)] = None  # maximum of the warm-up steps
     clip: Annotated[float | None, Range(gt=0.0)] = 1.0  # maximum gradient norm
-    patience: Positive = 5  # evaluations without improvement on dev before early stopping
+    # evaluations without improvement on dev before early stopping
+    patience: Annotated[Positive, Only("patience_steps", None)] = 5
     patience_steps: OptionalPositive = None  # instead of `patience`: steps since the best evaluation
     # dev score that selects the weights: accuracy, macro-F1 or F1* of the texts, F1* of the tokens, or a mean
     stop_on: ScoredLabels = "sentence"
-    class_weight: ClassWeight = "none"  # balanced: each class has the same share of the loss
-    label_smoothing: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.0  # ε
-    focal_gamma: Annotated[float, Range(ge=0.0)] = 0.0  # γ of the focal loss; 0 is the cross-entropy
-    token_supervision: Share = 1.0  # share of the training texts that keep their token labels
-    evaluations: Positive = 1  # per epoch
+    class_weight: Annotated[ClassWeight, *CLASS_LOSS] = "none"  # balanced: each class has the same share of the loss
+    label_smoothing: Annotated[float, Range(ge=0.0, lt=1.0), *CLASS_LOSS, LABEL_PROMPT] = 0.0  # ε
+    # γ of the focal loss; 0 is the cross-entropy
+    focal_gamma: Annotated[float, Range(ge=0.0), *CLASS_LOSS, LABEL_PROMPT] = 0.0
+    token_supervision: Annotated[Share, *TOKEN_LABELS] = 1.0  # share of the training texts that keep their token labels
+    evaluations: Annotated[Positive, Only("evaluation_steps", None)] = 1  # per epoch
     evaluation_steps: OptionalPositive = None  # instead of `evaluations`: evaluate after each epoch and this many steps
     rollbacks: Count = 0  # maximum number of rollbacks to the best weights, at half the rate, after a non-finite loss
     precision: Precision = "auto"  # of matrix products, evaluation included; `epigram predict` uses auto
     threads: Positive | Literal["auto"] = "auto"  # of the CPU (threads.py); affects the result, by the order of sums
     processes: Positive | Literal["auto"] = 1  # that train one model (processes.py); affects the result as well
-
-    def unused(self) -> dict[str, str]:
-        """Return the settings that another setting deprives of their effect, each with the reason."""
-        found = {}
-        for name in WITHOUT.get(self.optimizer, ()):
-            found[name] = f"the optimizer {self.optimizer} has no such setting"
-        if self.warmup == 0.0:
-            found["warmup_steps"] = "train.warmup is 0.0"
-        if self.patience_steps is not None:
-            found["patience"] = f"train.patience_steps is {self.patience_steps}"
-        if self.evaluation_steps is not None:
-            found["evaluations"] = f"train.evaluation_steps is {self.evaluation_steps}"
-        return found
 
     def for_student(self) -> Self:
         """Return the settings without those that need labels, which a student does not have."""

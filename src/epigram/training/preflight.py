@@ -14,8 +14,9 @@ from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec
 from epigram.text.settings import ViewSettings
 from epigram.training.check_student import check_student
-from epigram.training.check_system import LENGTH, MASK, VOCABULARY, WORD, build_placeholder, check_system
+from epigram.training.check_system import check_system
 
+VOCABULARY, LENGTH, WORD, MASK = 16, 16, 5, 4  # sizes and token ids of placeholders
 FOLDER = Path("pretrained")  # never read: it only marks that there is one
 
 
@@ -46,7 +47,7 @@ def check_systems(
 def is_trainable(recipe: Recipe, view: ViewSettings, *, multi: bool, tokens: bool) -> bool:
     """Return whether a system can be trained on such data, read by `view`."""
     try:
-        build_placeholder(recipe, placeholder_spec(view, multi=multi, tokens=tokens), recipe.name)
+        recipe.check(placeholder_spec(view, multi=multi, tokens=tokens), recipe.name)
     except ParameterError:
         return False
     return True

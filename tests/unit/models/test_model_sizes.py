@@ -154,7 +154,7 @@ def test_orders_are_checked_without_a_list_of_their_range() -> None:
     assert LinearSvmConfig(orders=[2, 3]).build(context).counted.orders == (2, 3)
     for orders in ([1, 10**12], [1, 3], [2, 1], []):
         with pytest.raises((ValueError, ParameterError), match="expected consecutive numbers"):
-            LinearSvmConfig(orders=orders).build(context)
+            LinearSvmConfig(orders=orders).check(context)
 
 
 def test_no_compiler_is_imported_for_the_sizes() -> None:

@@ -12,7 +12,7 @@ from epigram.models.recipe import ENCODERS, HEADS, Recipe, parse_part
 from epigram.models.settings import System
 from epigram.recipes.registry import PRESETS, RECIPES, recipe_of
 from epigram.text.settings import ViewSettings
-from epigram.training.check_system import build_placeholder, unused_settings
+from epigram.training.check_system import unused_settings
 from epigram.training.config import configure
 from epigram.training.preflight import placeholder_spec
 
@@ -156,7 +156,7 @@ def test_a_preset_names_what_the_table_names_and_nothing_without_effect(name: st
     view = ViewSettings(prompt=RECIPES[name].view.endswith("prompt"), characters=True)
     context = placeholder_spec(view, multi=False, tokens=True)
     recipe = RECIPES[name].changed(encoder=preset.encoder, head=preset.head, train=preset.train)
-    unused = unused_settings(recipe, configure("x", recipe), context, build_placeholder(recipe, context, "x"))
+    unused = unused_settings(recipe, configure("x", recipe), context)
     assert {(name, key) for key in stated & set(unused)} <= KEPT
 
 

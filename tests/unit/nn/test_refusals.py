@@ -90,8 +90,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         )
     ),
     (
-        {"recipe": "bert_hth", "encoder": {"small": {"attention": "correlation"}}},
-        "encoder.head_to_head is 'residual', but encoder.small.attention is 'correlation'",
+        {"encoder": pretrained(small={"attention": "correlation"})},
+        "systems.x: encoder.small.attention is not a setting",
     ),
     (
         {"encoder": {"kind": "bilstm", "pos_weight": "after"}},
@@ -113,8 +113,17 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"encoder": {"width": 30, "heads": 4}}, "encoder.width 30 is not a multiple of encoder.heads 4"),
     (
         {"head": {"kind": "convolution", "sizes": []}},
-        r"systems.x: head.sizes is \[\]; expected at least one window size",
+        r"systems.x.head.sizes is \[\]; expected at least one window size",
     ),
+    (
+        {"encoder": {"kind": "convolution", "sizes": []}},
+        r"systems.x.encoder.sizes is \[\]; expected at least one window",
+    ),
+    ({"encoder": {"kind": "vdcnn", "filters": [64, 128]}}, r"x.encoder.filters is \[64, 128\]; expected four widths"),
+    ({"encoder": {"kind": "fast_text", "orders": [2, 2]}}, r"x.encoder.orders is \[2, 2\]; expected distinct values"),
+    ({"head": {"kind": "linear_ngrams", "orders": []}}, r"x.head.orders is \[\]; expected distinct values of n"),
+    ({"encoder": {"kind": "projected_bilstm", "width": 7}}, "x.encoder.width is 7; expected an even number, half of"),
+    ({"encoder": {"kind": "universal_transformer", "positions": "learned"}}, "supports only sinusoidal"),
     ({"head": {"kind": ["linear"]}}, r"systems.x.head.kind is \['linear'\]: did you mean 'linear'"),
     ({"encoder": {"kind": {"transformer": 1}}}, "systems.x.encoder.kind is {'transformer': 1}: "),
     ({"recipe": "bert", "encoder": {"backbone": {}}}, "systems.x.encoder.backbone is not a setting; remove it"),

@@ -129,9 +129,7 @@ def test_a_model_may_read_shorter_or_longer_texts(pretrained: tuple[View, Path],
     assert positions[kept:].isfinite().all()
 
 
-@pytest.mark.parametrize(
-    "small", [{"depth": 3}, {"heads": 4}, {"positions": "sinusoidal"}, {"attention": "correlation"}]
-)
+@pytest.mark.parametrize("small", [{"depth": 3}, {"heads": 4}, {"positions": "sinusoidal"}, {"embedding_norm": False}])
 def test_other_sizes_are_refused(pretrained: tuple[View, Path], small: dict[str, Any]) -> None:
     view, folder = pretrained
     recipe = RECIPES["bert"].changed(encoder={"small": small}, head={}, train={})

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from torch import nn
 
-from epigram.core.config_types import Positive, Range, Strict
+from epigram.core.config_types import Positive, Range
 from epigram.nn import encoders
 from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @encoders.register("bilstm")
 @dataclass(frozen=True, kw_only=True)
-class BiLstmConfig(Strict):
+class BiLstmConfig(EncoderSettings):
     """Settings of the encoder; `width` is the width of the token vectors and of each direction."""
+
+    has_layers: ClassVar[bool] = True
 
     width: Positive = 128
     depth: Positive = 1
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
     pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
-    def build(self, context: DataSpec) -> BiLstmEncoder:
-        """Build the encoder for the data's vocabulary."""
-        return BiLstmEncoder(self, context)
 
-
-class BiLstmEncoder(Encoder):
+class BiLstmEncoder(Encoder, settings=BiLstmConfig):
     """Embeddings and N bidirectional LSTMs; a token's state is the sum of both directions' states (Eq. 8)."""
 
     def __init__(self, config: BiLstmConfig, context: DataSpec) -> None:

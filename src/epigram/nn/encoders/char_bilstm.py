@@ -8,23 +8,27 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor, nn
 
-from epigram.core.config_types import Positive, Range, Strict
+from epigram.core.config_types import Positive, Range
+from epigram.core.effects import Unless
 from epigram.nn import encoders
 from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.char_lstm import CharLstm
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.initialization import glorot
 from epigram.nn.layers.language_model import LanguageModel, LanguageModelLoss
 from epigram.nn.layers.masking import valid_positions
 from epigram.nn.layers.pos_weighting import PosScaling, VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
+SPELLED = Unless("data.characters", 0, because="the view has no characters")
+WITH_MODEL = Unless("lm_weight", 0.0)
+
 
 @encoders.register("char_bilstm")
 @dataclass(frozen=True, kw_only=True)
-class CharBiLstmConfig(Strict):
+class CharBiLstmConfig(EncoderSettings):
     """Settings of the encoder, with the sizes of the paper's Table 6.
 
     `width` and `character_width` are the widths of one direction, `spelling` is the width of a token's character
@@ -34,29 +38,19 @@ class CharBiLstmConfig(Strict):
 
     embedding: Positive = 300
     width: Positive = 300
-    character_embedding: Positive = 100
-    character_width: Positive = 100
-    spelling: Positive = 50
+    character_embedding: Annotated[Positive, SPELLED] = 100
+    character_width: Annotated[Positive, SPELLED] = 100
+    spelling: Annotated[Positive, SPELLED] = 50
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.5  # on the BiLSTM's input and states
     lm_weight: Annotated[float, Range(ge=0.0)] = 0.0
-    lm_loss: Literal["mean", "sum"] = "mean"
-    lm_hidden: Positive = 50
-    lm_vocabulary: Positive = 7_500
+    lm_loss: Annotated[Literal["mean", "sum"], WITH_MODEL] = "mean"
+    lm_hidden: Annotated[Positive, WITH_MODEL] = 50
+    lm_vocabulary: Annotated[Positive, WITH_MODEL] = 7_500
     pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
-    def build(self, context: DataSpec) -> CharBiLstmEncoder:
-        """Build the encoder for the data's vocabulary and characters."""
-        return CharBiLstmEncoder(self, context)
-
-    def unused(self, context: DataSpec) -> dict[str, str]:
-        """Return the settings without effect, each with the reason."""
-        found: dict[str, str] = {}
-        if self.lm_weight == 0.0:
-            found |= dict.fromkeys(("lm_loss", "lm_hidden", "lm_vocabulary"), "encoder.lm_weight is 0.0")
-        if not context.characters:
-            sizes = ("character_embedding", "character_width", "spelling")
-            found |= dict.fromkeys(sizes, "the view has no characters")
-        return found
+    def state_width(self, context: DataSpec) -> int:
+        """Return the width of both directions."""
+        return 2 * self.width
 
     def language_model(self, width: int, vocabulary: int) -> LanguageModel | None:
         """Return a language model for states of `width` (both directions concatenated); None if `lm_weight` is 0."""
@@ -67,7 +61,7 @@ class CharBiLstmConfig(Strict):
         )
 
 
-class CharBiLstmEncoder(Encoder):
+class CharBiLstmEncoder(Encoder, settings=CharBiLstmConfig):
     """Encoder z_i = BiLSTM([w_i; c_i]) with word vector w_i and character vector c_i; only w_i without characters.
 
     The first half of a state is the forward direction's. The cost, in training only, is λ_LM times the language

@@ -7,41 +7,43 @@ from typing import Annotated
 
 from torch import nn
 
-from epigram.core.config_types import Positive, Range, Strict
+from epigram.core.config_types import Positive, Range
 from epigram.nn import encoders
-from epigram.nn.layers.convolution import Convolutions
+from epigram.nn.layers.convolution import Convolutions, Sizes
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @encoders.register("convolution")
 @dataclass(frozen=True, kw_only=True)
-class ConvolutionConfig(Strict):
+class ConvolutionConfig(EncoderSettings):
     """Settings of the encoder: width of the token vectors, filters per window size, and window sizes in tokens."""
 
     embedding: Positive = 128
     filters: Positive = 256
-    sizes: list[Positive] = field(default_factory=lambda: [2, 3, 4])
+    sizes: Sizes = field(default_factory=lambda: [2, 3, 4])
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
     pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
-    def build(self, context: DataSpec) -> ConvolutionEncoder:
-        """Build the encoder for the data's vocabulary. Raises ValueError if `sizes` is empty."""
-        if not self.sizes:
-            raise ValueError("encoder.sizes is []; expected at least one window size, for example [2, 3, 4]")
-        return ConvolutionEncoder(self, context)
+    @property
+    def reach(self) -> tuple[int, int]:
+        """A window of even size extends one token further to the right."""
+        largest = max(self.sizes)
+        return (largest - 1) // 2, largest // 2
+
+    def state_width(self, context: DataSpec) -> int:
+        """Return the number of features."""
+        return self.filters * len(self.sizes)
 
 
-class ConvolutionEncoder(Encoder):
+class ConvolutionEncoder(Encoder, settings=ConvolutionConfig):
     """One layer of zero-padded convolutions of several sizes, concatenated, so that D = filters × sizes."""
 
     def __init__(self, config: ConvolutionConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.filters * len(config.sizes)
-        largest = max(config.sizes)
-        self.reach = (largest - 1) // 2, largest // 2  # a window of even size extends one token further to the right
         self.embedding = TokenEmbedding(
             context, width=config.embedding, dropout=config.dropout, pos_weight=config.pos_weight
         )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from torch import Tensor, nn
 
-from epigram.core.config_types import Positive, Range, Strict
+from epigram.core.config_types import Positive, Range
 from epigram.nn import encoders
 from epigram.nn.layers.convolution import Convolution, masked_convolution
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.pooling import halve
 from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
@@ -19,12 +19,14 @@ from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 @encoders.register("dpcnn")
 @dataclass(frozen=True, kw_only=True)
-class DpcnnConfig(Strict):
+class DpcnnConfig(EncoderSettings):
     """Settings of the encoder.
 
     `levels` is the number of blocks of two convolutions; each block except the first halves the text. The paper's depth
     of 15 has 7 levels.
     """
+
+    keeps_tokens: ClassVar[bool] = False
 
     embedding: Positive = 128
     filters: Positive = 250
@@ -32,9 +34,9 @@ class DpcnnConfig(Strict):
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
     pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
-    def build(self, context: DataSpec) -> DpcnnEncoder:
-        """Build the encoder for the data's vocabulary."""
-        return DpcnnEncoder(self, context)
+    def state_width(self, context: DataSpec) -> int:
+        """Return the number of filters."""
+        return self.filters
 
 
 class PyramidBlock(nn.Module):
@@ -53,13 +55,11 @@ class PyramidBlock(nn.Module):
         return x + masked_convolution(masked_convolution(x.relu(), valid, self.first).relu(), valid, self.second)
 
 
-class DpcnnEncoder(Encoder):
+class DpcnnEncoder(Encoder, settings=DpcnnConfig):
     """Region embedding of 3 tokens, then levels, each with half as many positions as the level before.
 
     A text of n tokens ends with ⌈n / 2^(levels − 1)⌉ positions, independent of its batch.
     """
-
-    keeps_tokens = False
 
     def __init__(self, config: DpcnnConfig, context: DataSpec) -> None:
         super().__init__()

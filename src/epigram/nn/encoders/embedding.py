@@ -7,32 +7,31 @@ from typing import Annotated
 
 from torch import nn
 
-from epigram.core.config_types import Positive, Range, Strict
+from epigram.core.config_types import Positive, Range
 from epigram.nn import encoders
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @encoders.register("embedding")
 @dataclass(frozen=True, kw_only=True)
-class EmbeddingConfig(Strict):
+class EmbeddingConfig(EncoderSettings):
     """Settings of the encoder; `width` is the width of a token vector."""
 
     width: Positive = 300
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
     pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
-    def build(self, context: DataSpec) -> EmbeddingEncoder:
-        """Build the encoder for the data's vocabulary."""
-        return EmbeddingEncoder(self, context)
+    @property
+    def reach(self) -> tuple[int, int]:
+        """A state depends on its own token only."""
+        return 0, 0
 
 
-class EmbeddingEncoder(Encoder):
+class EmbeddingEncoder(Encoder, settings=EmbeddingConfig):
     """Token embeddings without positions or layers: (B, L) → (B, L, D)."""
-
-    reach = (0, 0)
 
     def __init__(self, config: EmbeddingConfig, context: DataSpec) -> None:
         super().__init__()

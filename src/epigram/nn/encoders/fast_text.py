@@ -7,41 +7,40 @@ from typing import Annotated
 
 from torch import nn
 
-from epigram.core.config_types import Positive, Range, Strict
+from epigram.core.config_types import Positive, Range
 from epigram.nn import encoders
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.ngrams import ngram_buckets
+from epigram.nn.layers.encoder import Encoder, EncoderSettings
+from epigram.nn.layers.ngrams import DISTINCT, ngram_buckets
 from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @encoders.register("fast_text")
 @dataclass(frozen=True, kw_only=True)
-class FastTextConfig(Strict):
+class FastTextConfig(EncoderSettings):
     """Settings of the encoder; n-grams of all `orders` (values of n) are hashed into `buckets` shared vectors."""
 
     width: Positive = 32
-    orders: list[Annotated[int, Range(ge=2)]] = field(default_factory=lambda: [2, 3])
+    orders: Annotated[list[Annotated[int, Range(ge=2)]], DISTINCT] = field(default_factory=lambda: [2, 3])
     buckets: Positive = 50_000
     pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
-    def build(self, context: DataSpec) -> FastTextEncoder:
-        """Build the encoder for the data's vocabulary. Raises ValueError if `orders` is empty or has duplicates."""
-        if not self.orders or len(set(self.orders)) < len(self.orders):
-            raise ValueError(f"encoder.orders is {self.orders}; expected distinct values of n, for example [2, 3]")
-        return FastTextEncoder(self, context)
+    @property
+    def reach(self) -> tuple[int, int]:
+        """A state depends on its own token.
+
+        N-grams do not count: one of a prompt's last word and a text's first word is too rare to learn.
+        """
+        return 0, 0
 
 
-class FastTextEncoder(Encoder):
+class FastTextEncoder(Encoder, settings=FastTextConfig):
     """Encoder whose states have, as their mean over a text's L tokens, the mean over its F words and n-grams.
 
     A token's state is L / F times the sum of its own vector and the vectors of the n-grams that start at it. The n-gram
     vectors are initialized to zero, so an n-gram that training never saw changes only F.
     """
-
-    # n-grams do not count: one of a prompt's last word and a text's first word is too rare to learn
-    reach = (0, 0)
 
     def __init__(self, config: FastTextConfig, context: DataSpec) -> None:
         super().__init__()

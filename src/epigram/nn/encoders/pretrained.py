@@ -4,26 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated, Any
 
 from torch import Tensor, nn
 
+from epigram.core.effects import Only
 from epigram.core.errors import DataError
 from epigram.nn import encoders
-from epigram.nn.encoders.transformer import TransformerConfig
+from epigram.nn.encoders.transformer import TransformerConfig, TransformerEncoder
+from epigram.nn.layers.attention_settings import AttentionSettings
+from epigram.nn.layers.correlation import Correlation
 from epigram.nn.layers.dropout import Dropout, replace_dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.masking import key_mask
 from epigram.nn.layers.pos_weighting import pos_table, token_weights
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
-from epigram.nn.pretrained.attention_settings import AttentionSettings
-from epigram.nn.pretrained.checkpoint_info import CheckpointInfo, read_checkpoint_info
-from epigram.nn.pretrained.families import ARCHITECTURES, SMALL_KEY, Family, SmallSizes, parse_sizes, small_config
+from epigram.nn.pretrained.bert import Bert
+from epigram.nn.pretrained.checkpoint_info import WIDTHS, read_checkpoint_info, size_of
+from epigram.nn.pretrained.families import ARCHITECTURES, SMALL_KEY, Family, parse_sizes, small_config
 from epigram.nn.pretrained.family_check import check_family
 from epigram.nn.pretrained.load_encoder import from_checkpoint, from_config
+from epigram.nn.pretrained.transformers_attention import (
+    check_correlation,
+    check_replaceable,
+    install_attention,
+    set_attention_parts,
+)
 from epigram.nn.pretrained.warm_start import build_pretrained, read_settings
-from epigram.nn.transformers_adapter import unfused_attention
+from epigram.nn.transformers_adapter import FAMILIES, unfused_attention
 
 
 @encoders.register("pretrained")
@@ -38,83 +48,92 @@ class PretrainedConfig(AttentionSettings):
     `backbone` is the config of a saved model's backbone.
     """
 
-    small: dict[str, Any] = field(default_factory=dict)
+    small: Annotated[
+        dict[str, Any], Only("data.checkpoint", None, because="the view's checkpoint has its own sizes")
+    ] = field(default_factory=dict)
     family: Family | None = None
     backbone: dict[str, Any] | None = None
+
+    @property
+    def nested(self) -> dict[str, Any]:
+        """The typed settings of the small encoder."""
+        return {"small": parse_sizes(self.small)}
 
     def build(self, context: DataSpec) -> Encoder:
         """Build a saved model's encoder without its weights, the checkpoint's encoder with weights, or the small one.
 
         Raises ValueError or DataError if the settings, the checkpoint and the view do not fit together.
         """
-        self.check_attention()
         if self.backbone is not None:
             return PretrainedEncoder(self, from_config(self.backbone), context)
         if context.checkpoint is not None:
-            backbone = from_checkpoint(context.checkpoint)
-            check_family(self.family, backbone.config.model_type, context.checkpoint)
-            return PretrainedEncoder(self, backbone, context)
+            return PretrainedEncoder(self, from_checkpoint(context.checkpoint), context)
         if context.pretrained is not None:
-            self._check_pretrained()
-            return build_pretrained(
-                self._transformer_config(read_settings(context.pretrained)), context.pretrained, context
-            )
-        small = self._small_config()
+            return build_pretrained(self._small(read_settings(context.pretrained)), context.pretrained, context)
         if self.family is None:
-            return small.build(context)
+            return TransformerEncoder(self._small(), context)
         one_head = {"heads": 1} if self.attention == "correlation" else {}  # its width may be no multiple of heads
         config = small_config(self.family, {**self.small, **one_head}, context)
         return PretrainedEncoder(self, from_config(config), context)
 
-    def sketch(self, context: DataSpec) -> TransformerConfig:
-        """Return the config of a Transformer of this encoder's width, so a head can be checked without loading weights.
+    def state_width(self, context: DataSpec) -> int:
+        """Return the width of the saved, the pretrained or the small encoder; a default before a download."""
+        if self.backbone is not None:
+            return size_of(self.backbone, WIDTHS)
+        if context.checkpoint is not None:
+            info = read_checkpoint_info(context.checkpoint)
+            return TransformerConfig.width if info is None else info.width
+        folder = context.pretrained
+        stored = read_settings(folder) if folder is not None and (folder / "encoder.json").is_file() else {}
+        return self._small(stored).width
 
-        Raises the errors of `build` that the checkpoint's folder alone reveals.
-        """
-        self.check_attention()
+    def check(self, context: DataSpec) -> None:
+        """Raise ValueError also if the checkpoint, of which only small files are read, does not fit the settings."""
+        super().check(context)
+        if self.backbone is not None:
+            return
         if context.pretrained is not None:
             self._check_pretrained()
         if context.checkpoint is None:
-            return self._small_config()
-        info = read_checkpoint_info(context.checkpoint)
-        if info is None:
-            return TransformerConfig(**self.attention_settings)
-        check_family(self.family, info.model_type, context.checkpoint)
-        return self._sketch_like(info)
+            if self.family is not None:
+                self.check_model_type(ARCHITECTURES[self.family][0])
+            self._small().check_attention(SMALL_KEY)
+            return
+        info, sizes = read_checkpoint_info(context.checkpoint), dict[str, Any]()
+        if info is not None:
+            check_family(self.family, info.model_type, context.checkpoint)
+            self.check_model_type(info.model_type)
+            sizes = {"width": info.width, "heads": info.heads}
+        TransformerConfig(**sizes, **self._attention).check_attention()
 
-    def unused(self, context: DataSpec) -> dict[str, str]:
-        """Return the settings without effect, each with the reason."""
-        found = {} if self.head_to_head != "none" else {"site": "encoder.head_to_head is 'none'"}
-        if context.checkpoint is not None:
-            return found | {"small": f"the view's checkpoint {context.checkpoint!r} has its own sizes"}
-        if self.family is not None:
-            return found if self.attention == "dot" else {**found, "small.heads": "encoder.attention is 'correlation'"}
-        nested = self._small_config().unused(context, SMALL_KEY)
-        replaced = {setting.name for setting in fields(AttentionSettings)} & set(self.small)
-        return {
-            **found,
-            **{f"small.{name}": reason for name, reason in nested.items()},
-            **{name: f"{SMALL_KEY}.{name} replaces it" for name in sorted(replaced)},
-        }
+    def _small(self, sizes: Mapping[str, Any] = MappingProxyType({})) -> TransformerConfig:
+        """Return the small encoder's config, with `sizes` as defaults. Raises ValueError for invalid sizes."""
+        given = parse_sizes(self.small)
+        own = {"dropout": given.dropout, **self._attention}
+        return TransformerConfig(**{**sizes, **own, **{name: getattr(given, name) for name in self.small}})
 
-    def _sketch_like(self, info: CheckpointInfo) -> TransformerConfig:
-        self.check_model_type(info.model_type)
-        return TransformerConfig(width=info.width, heads=info.heads, depth=1, hidden=1, **self.attention_settings)
+    @property
+    def _attention(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(AttentionSettings)}
 
-    def _small_config(self) -> TransformerConfig:
-        """Return the small encoder's config, or for a family one of its width. Raises ValueError for invalid sizes."""
-        if self.family is None:
-            small = self._transformer_config()
-        else:
-            sizes = parse_sizes(SmallSizes, self.small)
-            small = self._sketch_like(CheckpointInfo(ARCHITECTURES[self.family][0], sizes.width, sizes.heads))
-        small.check(SMALL_KEY)
-        return small
+    def check_model_type(self, model_type: str) -> None:
+        """Raise ValueError if the attention of encoders of `model_type` cannot be replaced as the settings require."""
+        check_replaceable(model_type, head_to_head=self.head_to_head, pos_weight=self.pos_weight)
+        if self.attention == "correlation":
+            check_correlation(model_type)
 
-    def _transformer_config(self, sizes: Mapping[str, Any] = MappingProxyType({})) -> TransformerConfig:
-        """Return the small encoder's config, with `sizes` as defaults."""
-        own = {"dropout": 0.1, "site": self.site, **self.attention_settings, **self.small}
-        return parse_sizes(TransformerConfig, {**sizes, **own})
+    def replace_attention(self, backbone: Any) -> None:
+        """Give the transformers model or `Bert` `backbone` the attention of the settings.
+
+        Raises ValueError if its attention cannot be replaced as the settings require.
+        """
+        self.check_model_type(backbone.config.model_type)
+        if backbone.config.model_type not in FAMILIES:
+            return
+        replace = set_attention_parts if isinstance(backbone, Bert) else install_attention
+        own = {name: getattr(self, name) for name in ("row_norm", "temperature", "learn_temperature")}
+        correlation = None if self.attention == "dot" else partial(Correlation, **own)
+        replace(backbone, gate=self.head_to_head, site=self.site, placement=self.pos_weight, correlation=correlation)
 
     def _check_pretrained(self) -> None:
         if self.attention != "dot":

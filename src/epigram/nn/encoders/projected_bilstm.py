@@ -7,34 +7,30 @@ from typing import Annotated
 
 from torch import nn
 
-from epigram.core.config_types import Positive, Range, Strict
+from epigram.core.config_types import Checked, Positive, Range
 from epigram.nn import encoders
 from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @encoders.register("projected_bilstm")
 @dataclass(frozen=True, kw_only=True)
-class ProjectedBiLstmConfig(Strict):
+class ProjectedBiLstmConfig(EncoderSettings):
     """Settings of the encoder; `width` is the width of the projected vectors and of both directions together."""
 
     embedding: Positive = 300
-    width: Positive = 256
+    width: Annotated[
+        Positive, Checked(lambda given: given % 2 == 0, "an even number, half of it for each direction")
+    ] = 256
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2  # on the embeddings
     state_dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.4
     pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
-    def build(self, context: DataSpec) -> ProjectedBiLstmEncoder:
-        """Build the encoder for the data's vocabulary. Raises ValueError if `width` is odd."""
-        if self.width % 2:
-            raise ValueError(f"encoder.width is {self.width}; expected an even number, half of it for each direction")
-        return ProjectedBiLstmEncoder(self, context)
 
-
-class ProjectedBiLstmEncoder(Encoder):
+class ProjectedBiLstmEncoder(Encoder, settings=ProjectedBiLstmConfig):
     """X = BiLSTM(proj(emb(text))); a head may encode the labels with the same BiLSTM."""
 
     def __init__(self, config: ProjectedBiLstmConfig, context: DataSpec) -> None:

@@ -9,17 +9,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from epigram.core.config_types import Count, Positive, Range, Strict
+from epigram.core.config_types import Count, Positive, Range
 from epigram.nn import encoders
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @encoders.register("region")
 @dataclass(frozen=True, kw_only=True)
-class RegionConfig(Strict):
+class RegionConfig(EncoderSettings):
     """Settings of the encoder.
 
     A region is a token with `radius` neighbours on each side. Every vocabulary entry has one weight vector K per
@@ -31,12 +31,13 @@ class RegionConfig(Strict):
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
     pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
-    def build(self, context: DataSpec) -> RegionEncoder:
-        """Build the encoder for the data's vocabulary."""
-        return RegionEncoder(self, context)
+    @property
+    def reach(self) -> tuple[int, int]:
+        """A state depends on its region."""
+        return self.radius, self.radius
 
 
-class RegionEncoder(Encoder):
+class RegionEncoder(Encoder, settings=RegionConfig):
     """Region vectors r_i = max over t = −s..s of K_{w_i, t} ⊙ e_{w_{i+t}}, with s the radius.
 
     Positions outside the text are not part of the maximum. K and e of the unknown token start at zero, because they may
@@ -45,7 +46,7 @@ class RegionEncoder(Encoder):
 
     def __init__(self, config: RegionConfig, context: DataSpec) -> None:
         super().__init__()
-        self.config, self.width, self.reach = config, config.width, (config.radius, config.radius)
+        self.config, self.width = config, config.width
         self.embedding = TokenEmbedding(
             context, width=config.width, dropout=config.dropout, pos_weight=config.pos_weight
         )

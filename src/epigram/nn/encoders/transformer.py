@@ -3,66 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from torch import Tensor, nn
 
-from epigram.core.config_types import Positive, Range, Strict
+from epigram.core.config_types import Positive, Range
+from epigram.core.effects import Only
 from epigram.nn import encoders
 from epigram.nn.layers.attention import DotProductAttention
+from epigram.nn.layers.attention_settings import AttentionSettings
 from epigram.nn.layers.autocast import LayerNorm
 from epigram.nn.layers.correlation import CorrelationAttention
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.embedding import Positions, TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.head_to_head import HeadToHead, Site
+from epigram.nn.layers.head_to_head import HeadToHead, check_head_to_head
 from epigram.nn.layers.pos_weighting import Placement, pos_table, token_weights
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @encoders.register("transformer")
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig(Strict):
-    """Settings of the encoder: sizes and the kind of attention."""
+class TransformerConfig(AttentionSettings):
+    """Settings of the encoder: sizes, and those of the attention."""
 
     width: Positive = 128
     depth: Positive = 4
-    heads: Positive = 4
+    heads: Annotated[Positive, Only("attention", "dot")] = 4
     hidden: Positive = 256
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
     positions: Positions = "learned"
     embedding_norm: bool = True
-    attention: Literal["dot", "correlation"] = "dot"
-    row_norm: bool = True  # correlation: scale rows of C to unit length
-    temperature: Annotated[float, Range(gt=0.0)] = 1.0  # correlation
-    learn_temperature: bool = False
-    pos_weight: Literal["none", "after", "inside", "log"] = "none"
-    head_to_head: Literal["none", "paper", "residual"] = "none"
-    site: Site = "scores"  # head_to_head: what is averaged and scaled
 
-    def build(self, context: DataSpec) -> TransformerEncoder:
-        """Build the encoder for the data's vocabulary and lengths. Raises ValueError if settings conflict."""
-        self.check()
-        return TransformerEncoder(self, context)
+    def check(self, context: DataSpec) -> None:
+        """Raise ValueError if settings conflict, or weights are selected that the data do not have."""
+        super().check(context)
+        self.check_attention()
 
-    def unused(self, context: DataSpec, where: str = "encoder") -> dict[str, str]:
-        """Return the settings without effect, each with the reason; `where` is the key of the sizes in params.yaml."""
-        correlation = ("row_norm", "temperature", "learn_temperature")
-        names = correlation if self.attention == "dot" else ("heads",)
-        found = dict.fromkeys(names, f"{where}.attention is {self.attention!r}")
-        if self.head_to_head == "none":
-            found["site"] = "encoder.head_to_head is 'none'"
-        return found
-
-    def check(self, where: str = "encoder") -> None:
+    def check_attention(self, where: str = "encoder") -> None:
         """Raise ValueError if settings conflict; `where` is the key of the sizes in params.yaml."""
         if self.width % self.heads and self.attention == "dot":
             raise ValueError(f"{where}.width {self.width} is not a multiple of {where}.heads {self.heads}")
-        if self.head_to_head != "none" and self.attention != "dot":
-            raise ValueError(
-                f"encoder.head_to_head is {self.head_to_head!r}, but {where}.attention is {self.attention!r}, which "
-                f"has one head; set {where}.attention to dot, or encoder.head_to_head to none"
-            )
+        check_head_to_head(self.head_to_head, self.attention, self.heads)
 
 
 def _head_to_head(config: TransformerConfig) -> HeadToHead | None:
@@ -111,7 +93,7 @@ class Block(nn.Module):
         return out
 
 
-class TransformerEncoder(Encoder):
+class TransformerEncoder(Encoder, settings=TransformerConfig):
     """Embeddings and N post-LN blocks; part-of-speech weights are those of the tokens' words."""
 
     def __init__(self, config: TransformerConfig, context: DataSpec) -> None:

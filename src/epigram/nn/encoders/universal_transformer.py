@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from torch import Tensor
 
 from epigram.core.config_types import Range
+from epigram.core.effects import Unless
 from epigram.nn import encoders
 from epigram.nn.encoders.transformer import TransformerConfig, TransformerEncoder
 from epigram.nn.layers.adaptive_computation import Halting
@@ -28,25 +29,21 @@ class UniversalTransformerConfig(TransformerConfig):
 
     depth: Annotated[int, Range(ge=1)] = 6
     positions: Positions = "sinusoidal"
-    ponder: Annotated[float, Range(ge=0.0)] = 0.01  # τ
-    epsilon: Annotated[float, Range(gt=0.0, lt=1.0)] = 0.01
+    # with one step, no token halts earlier
+    ponder: Annotated[float, Range(ge=0.0), Unless("depth", 1)] = 0.01  # τ
+    epsilon: Annotated[float, Range(gt=0.0, lt=1.0), Unless("depth", 1)] = 0.01
 
-    def build(self, context: DataSpec) -> UniversalTransformerEncoder:  # type: ignore[override]
-        """Build the encoder for the data's vocabulary and lengths. Raises ValueError for other `positions`."""
+    def check(self, context: DataSpec) -> None:
+        """Raise ValueError also for other `positions`."""
+        super().check(context)
         if self.positions != "sinusoidal":
             raise ValueError(
                 f"encoder.positions is {self.positions!r}; universal_transformer supports only sinusoidal, because "
                 "it also encodes the step by sinusoids"
             )
-        return UniversalTransformerEncoder(self, context)
-
-    def unused(self, context: DataSpec, where: str = "encoder") -> dict[str, str]:
-        """Return the settings without effect, each with the reason. With one step, no token halts earlier."""
-        found = super().unused(context, where)
-        return found if self.depth > 1 else found | dict.fromkeys(("ponder", "epsilon"), f"{where}.depth is 1")
 
 
-class UniversalTransformerEncoder(Encoder):
+class UniversalTransformerEncoder(Encoder, settings=UniversalTransformerConfig):
     """Steps H^t = block(H^{t−1} + P^t) with adaptive halting; P^t are the sinusoids of position and step.
 
     State t is the output for a limit of t steps, so a smaller limit gives a shallower model.
@@ -56,7 +53,7 @@ class UniversalTransformerEncoder(Encoder):
         super().__init__()
         self.config, self.width, self.steps = config, config.width, config.depth
         values: dict[str, Any] = {field.name: getattr(config, field.name) for field in fields(TransformerConfig)}
-        single: TransformerEncoder = TransformerConfig(**{**values, "depth": 1, "positions": "none"}).build(context)
+        single = TransformerEncoder(TransformerConfig(**{**values, "depth": 1, "positions": "none"}), context)
         self.embedding, self.blocks = single.embedding, single.blocks
         self.register_buffer("pos_weight", single.pos_weight)
         self.pos_weight: Tensor | None

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from torch import Tensor, nn
 
-from epigram.core.config_types import Positive, Range, Strict
+from epigram.core.config_types import Checked, Positive, Range
 from epigram.nn import encoders
 from epigram.nn.layers.batch_norm import MaskedBatchNorm
 from epigram.nn.layers.convolution import Convolution, masked_convolution
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.pooling import halve, k_max
 from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
@@ -23,7 +23,7 @@ BLOCKS = {9: (1, 1, 1, 1), 17: (2, 2, 2, 2), 29: (5, 5, 2, 2), 49: (8, 8, 5, 3)}
 
 @encoders.register("vdcnn")
 @dataclass(frozen=True, kw_only=True)
-class VdcnnConfig(Strict):
+class VdcnnConfig(EncoderSettings):
     """Settings of the encoder.
 
     `layers` is the number of convolutions, `filters` are the widths of the four groups between halvings, and `k` is the
@@ -31,21 +31,22 @@ class VdcnnConfig(Strict):
     has 2,048 hidden units.
     """
 
+    keeps_tokens: ClassVar[bool] = False
+    pooled: ClassVar[bool] = True
+
     embedding: Positive = 64
     layers: Literal[9, 17, 29, 49] = 9
-    filters: list[Positive] = field(default_factory=lambda: [64, 128, 256, 512])
+    filters: Annotated[
+        list[Positive], Checked(lambda given: len(given) == 4, "four widths, for example [64, 128, 256, 512]")
+    ] = field(default_factory=lambda: [64, 128, 256, 512])
     k: Positive = 8
     hidden: Positive = 512
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
     pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
-    def build(self, context: DataSpec) -> VdcnnEncoder:
-        """Build the encoder for the data's vocabulary. Raises ValueError if `filters` does not have four widths."""
-        if len(self.filters) != 4:
-            raise ValueError(
-                f"encoder.filters is {self.filters}; expected four widths, for example [64, 128, 256, 512]"
-            )
-        return VdcnnEncoder(self, context)
+    def state_width(self, context: DataSpec) -> int:
+        """Return the width of the hidden layers."""
+        return self.hidden
 
 
 class ConvolutionBlock(nn.Module):
@@ -65,13 +66,11 @@ class ConvolutionBlock(nn.Module):
         return x
 
 
-class VdcnnEncoder(Encoder):
+class VdcnnEncoder(Encoder, settings=VdcnnConfig):
     """A convolution, four groups of blocks with halving between them, k-max pooling and two hidden layers (Fig. 1).
 
     There are no shortcuts; the paper finds that they help from 49 layers on.
     """
-
-    keeps_tokens, pooled = False, True
 
     def __init__(self, config: VdcnnConfig, context: DataSpec) -> None:
         super().__init__()

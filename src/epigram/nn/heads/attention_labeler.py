@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from epigram.core.config_types import Positive, Range
+from epigram.core.effects import Unless
 from epigram.nn import heads
 from epigram.nn.layers.attention_labeler import (
     AttentionLabeler,
@@ -18,13 +19,13 @@ from epigram.nn.layers.attention_labeler import (
     max_per_class,
     query_similarity,
 )
-from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.hook_fusion import FusionConfig
-from epigram.nn.layers.loss import LOSS_SETTINGS
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
 
 Weight = Annotated[float, Range(ge=0.0)]
+WITH_ATTENTION = Unless("attention_weight", 0.0)
 
 
 @heads.register("attention_labeler")
@@ -38,47 +39,31 @@ class AttentionLabelerConfig(FusionConfig):
     of the attention weights α; the paper's is 0.5. `hidden` is the width of z, `text_hidden` the width of W_s.
     """
 
+    one_label: ClassVar[bool] = True
+    needs_tokens: ClassVar[bool] = True
+    labels_tokens: ClassVar[bool] = True
+
     sentence_weight: Weight = 1.0
     token_weight: Weight = 1.0
     attention_weight: Weight = 0.0
     query_weight: Weight = 0.0
-    absolute: bool = False
-    smoothing: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.15  # ε
-    smoothing_over: Literal["classes", "token_labels"] = "classes"
-    default_target: DefaultTarget = "one"
+    absolute: Annotated[bool, Unless("query_weight", 0.0)] = False
+    smoothing: Annotated[float, Range(ge=0.0, lt=1.0), WITH_ATTENTION] = 0.15  # ε
+    smoothing_over: Annotated[Literal["classes", "token_labels"], WITH_ATTENTION] = "classes"
+    default_target: Annotated[DefaultTarget, WITH_ATTENTION] = "one"
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.0
     hidden: Positive = 200
     text_hidden: Positive = 50
 
-    def build(self, context: DataSpec, encoder: Encoder) -> AttentionLabelerHead:
-        """Build the head for the data's labels on `encoder`.
-
-        Raises ValueError if the encoder does not keep one state per token, if there are no layers to fuse, or if
-        `heads_of_classes` rejects the labels.
-        """
-        if not encoder.keeps_tokens:
-            raise ValueError(
-                "head: attention_labeler needs an encoder with one state per token, and this one has fewer; "
-                "use another encoder, or head linear"
-            )
-        self.check_fusion(encoder)
-        return AttentionLabelerHead(self, context, encoder.width)
+    def check(self, context: DataSpec, encoder: EncoderSettings) -> None:
+        """Raise ValueError also if `heads_of_classes` rejects the labels."""
+        super().check(context, encoder)
+        heads_of_classes(context)
 
     @property
     def learns_tokens(self) -> bool:
         """Whether the loss uses token labels."""
         return self.token_weight > 0.0
-
-    def unused(self, context: DataSpec, encoder: Encoder) -> dict[str, str]:
-        """Return the settings without effect, each with the reason."""
-        attention = dict.fromkeys(("smoothing", "smoothing_over", "default_target"), "attention_weight")
-        weights = {**attention, "absolute": "query_weight"}
-        own = {name: f"head.{weight} is 0.0" for name, weight in weights.items() if getattr(self, weight) == 0.0}
-        return super().unused(context, encoder) | own
-
-    def unused_in_loss(self, context: DataSpec) -> dict[str, str]:
-        """Return the settings of the loss of text labels without effect, each with the reason."""
-        return dict.fromkeys(LOSS_SETTINGS, "head.sentence_weight is 0.0") if self.sentence_weight == 0.0 else {}
 
 
 def heads_of_classes(context: DataSpec) -> Tensor:
@@ -86,13 +71,8 @@ def heads_of_classes(context: DataSpec) -> Tensor:
 
     If every class is also a token label, each class has the head of that label; there may be more token labels. With
     two classes that are not token labels, one has the head of the default label, the other has all other heads.
-    Raises ValueError in all other cases, for fewer than two token labels and for several labels per text.
+    Raises ValueError in all other cases, and for fewer than two token labels.
     """
-    if context.multi:
-        raise ValueError(
-            "head: attention_labeler predicts one label per text, and the texts have several; "
-            "use another head, for example linear"
-        )
     classes, heads = context.labels, context.token_labels
     if len(heads) < 2:
         raise ValueError(
@@ -114,7 +94,7 @@ def heads_of_classes(context: DataSpec) -> Tensor:
     )
 
 
-class AttentionLabelerHead(Head):
+class AttentionLabelerHead(Head, settings=AttentionLabelerConfig):
     """Head with text logits õ from the attention heads' text scores, and token logits a_ih with t̃_i = softmax_h(a_ih).
 
     The loss is λ_sent L_sent + λ_tok L_tok + λ_attn L_attn + λ_Rq R_q, each summed over the batch as in the paper. The
@@ -123,13 +103,13 @@ class AttentionLabelerHead(Head):
 
     summed = True
 
-    def __init__(self, config: AttentionLabelerConfig, context: DataSpec, width: int) -> None:
+    def __init__(self, config: AttentionLabelerConfig, context: DataSpec, encoder: Encoder) -> None:
         super().__init__()
         self.config = config
         self.register_buffer("groups", heads_of_classes(context))
         self.groups: Tensor
         self.labeler = AttentionLabeler(
-            inputs=width,
+            inputs=encoder.width,
             hidden=config.hidden,
             text_hidden=config.text_hidden,
             heads=len(context.token_labels),

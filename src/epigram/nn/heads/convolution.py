@@ -10,7 +10,7 @@ from torch import Tensor
 from epigram.core.config_types import Positive, Range
 from epigram.nn import heads
 from epigram.nn.layers.autocast import OutputLinear
-from epigram.nn.layers.convolution import Convolutions
+from epigram.nn.layers.convolution import Convolutions, Sizes
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
@@ -25,27 +25,17 @@ class ConvolutionHeadConfig(FusionConfig):
     """Settings of the head: filters per window size, and window sizes in tokens."""
 
     filters: Positive = 256
-    sizes: list[Positive] = field(default_factory=lambda: [2, 3, 4])
+    sizes: Sizes = field(default_factory=lambda: [2, 3, 4])
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
 
-    def build(self, context: DataSpec, encoder: Encoder) -> ConvolutionHead:
-        """Build the head for the data's classes on `encoder`.
 
-        Raises ValueError if `sizes` is empty or there are no layers to fuse.
-        """
-        if not self.sizes:
-            raise ValueError("head.sizes is []; expected at least one window size, for example [2, 3, 4]")
-        self.check_fusion(encoder)
-        return ConvolutionHead(self, context, encoder.width)
-
-
-class ConvolutionHead(Head):
+class ConvolutionHead(Head, settings=ConvolutionHeadConfig):
     """Convolutions of the states, maximum over the text, one linear layer: (B, L, D) → (B, C)."""
 
-    def __init__(self, config: ConvolutionHeadConfig, context: DataSpec, width: int) -> None:
+    def __init__(self, config: ConvolutionHeadConfig, context: DataSpec, encoder: Encoder) -> None:
         super().__init__()
         self.config = config
-        self.convolutions = Convolutions(inputs=width, filters=config.filters, sizes=config.sizes)
+        self.convolutions = Convolutions(inputs=encoder.width, filters=config.filters, sizes=config.sizes)
         self.dropout = Dropout(config.dropout)
         self.out = OutputLinear(config.filters * len(config.sizes), context.classes)
 

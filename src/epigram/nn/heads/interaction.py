@@ -26,24 +26,19 @@ class InteractionConfig(FusionConfig):
     hidden: Annotated[int | None, Range(ge=1)] = None
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
 
-    def build(self, context: DataSpec, encoder: Encoder) -> InteractionHead:
-        """Build the head for the data's classes on `encoder`. Raises ValueError if there are no layers to fuse."""
-        self.check_fusion(encoder)
-        return InteractionHead(self, context, encoder.width)
 
-
-class InteractionHead(Head):
+class InteractionHead(Head, settings=InteractionConfig):
     """Interaction I = T Hᵀ of each class with each token, then one perceptron over positions, shared by all classes.
 
     The perceptron reads n = `max_length` positions. A position without a token is 0, so the columns of W₁ beyond the
     batch's length are not needed, and padding does not affect the result.
     """
 
-    def __init__(self, config: InteractionConfig, context: DataSpec, width: int) -> None:
+    def __init__(self, config: InteractionConfig, context: DataSpec, encoder: Encoder) -> None:
         super().__init__()
         self.config = config
         self.dropout = Dropout(config.dropout)
-        self.classes = nn.Linear(width, context.classes, bias=False)  # T
+        self.classes = nn.Linear(encoder.width, context.classes, bias=False)  # T
         self.first = nn.Linear(context.max_length, config.hidden or 2 * context.max_length)
         self.second = OutputLinear(self.first.out_features, 1)
 

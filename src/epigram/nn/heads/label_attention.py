@@ -34,28 +34,23 @@ class LabelAttentionConfig(FusionConfig):
     anchor: Annotated[float, Range(ge=0.0)] = 1.0
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.5
 
-    def build(self, context: DataSpec, encoder: Encoder) -> LabelAttentionHead:
-        """Build the head for the data's labels on `encoder`. Raises ValueError if there are no layers to fuse."""
-        self.check_fusion(encoder)
-        return LabelAttentionHead(self, context, encoder.width)
 
-
-class LabelAttentionHead(Head):
+class LabelAttentionHead(Head, settings=LabelAttentionConfig):
     """Head that classifies the weighted mean of the token states, z = Σ_l β_l v_l, by a two-layer perceptron f₂.
 
     The weights β come from the cosine similarities of tokens and label vectors. The loss also asks f₂ to classify each
     label vector as its own label (the anchors of Eq. 10).
     """
 
-    def __init__(self, config: LabelAttentionConfig, context: DataSpec, width: int) -> None:
+    def __init__(self, config: LabelAttentionConfig, context: DataSpec, encoder: Encoder) -> None:
         super().__init__()
         self.config, self.multi = config, context.multi
-        self.labels = nn.Parameter(nn.init.normal_(torch.empty(context.classes, width), std=0.1))  # C
+        self.labels = nn.Parameter(nn.init.normal_(torch.empty(context.classes, encoder.width), std=0.1))  # C
         self.window = nn.Parameter(torch.full((2 * config.radius + 1,), 1.0))  # W₁
         self.bias = nn.Parameter(torch.zeros(context.classes))  # b₁
         self.classify = nn.Sequential(
             Dropout(config.dropout),
-            nn.Linear(width, config.hidden),
+            nn.Linear(encoder.width, config.hidden),
             nn.ReLU(),
             OutputLinear(config.hidden, context.classes),
         )

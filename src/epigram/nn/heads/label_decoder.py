@@ -10,19 +10,19 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
 from epigram.core.config_types import Positive, Range
+from epigram.core.effects import Only, Unless
 from epigram.nn import heads
 from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.co_attention import CoAttention
 from epigram.nn.layers.dropout import Dropout
-from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.hook_fusion import FusionConfig
 from epigram.nn.layers.label_decoder import DecoderInput, LabelDecoder, beam_search
-from epigram.nn.layers.loss import LOSS_SETTINGS
 from epigram.nn.layers.masking import key_mask
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
-ONE_LABEL = ("order", "beam", "max_labels", "decision")  # settings without effect if a text has one label
+SEVERAL = Only("data.multi", True, because="a text has one label")
 
 
 @heads.register("label_decoder")
@@ -40,40 +40,24 @@ class LabelDecoderConfig(FusionConfig):
     heads: Positive = 4
     hidden: Positive = 150
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
-    order: Literal["frequency", "shuffle"] = "frequency"  # of a text's labels, in training
-    beam: Positive = 1  # 1 is greedy
-    max_labels: Annotated[int | None, Range(ge=1)] = None  # per text; default: the number of classes
-    decision: Literal["decoder", "threshold"] = "decoder"  # what selects the labels of a text
+    order: Annotated[Literal["frequency", "shuffle"], SEVERAL] = "frequency"  # of a text's labels, in training
+    # 1 is greedy; the first step of every search chooses the most probable label
+    beam: Annotated[int, Range(ge=1), SEVERAL, Unless("max_labels", 1)] = 1
+    max_labels: Annotated[int | None, Range(ge=1), SEVERAL] = None  # per text; default: the number of classes
+    decision: Annotated[Literal["decoder", "threshold"], SEVERAL] = "decoder"  # what selects the labels of a text
 
-    def build(self, context: DataSpec, encoder: Encoder) -> LabelDecoderHead:
-        """Build the head for the data's labels on `encoder`.
-
-        Raises ValueError if the encoder's width is odd or not a multiple of `heads`, or if there are no layers to fuse.
-        """
-        if encoder.width % self.heads or encoder.width % 2:
+    def check(self, context: DataSpec, encoder: EncoderSettings) -> None:
+        """Raise ValueError also if the encoder's width is odd or not a multiple of `heads`."""
+        width = encoder.state_width(context)
+        if width % self.heads or width % 2:
             raise ValueError(
                 "head: label_decoder needs an encoder whose width is even and a multiple of head.heads "
-                f"({self.heads}); the encoder's width is {encoder.width}"
+                f"({self.heads}); the encoder's width is {width}"
             )
-        self.check_fusion(encoder)
-        return LabelDecoderHead(self, context, encoder)
-
-    def unused(self, context: DataSpec, encoder: Encoder) -> dict[str, str]:
-        """Return the settings without effect, each with the reason."""
-        found = super().unused(context, encoder)
-        if not context.multi:
-            return found | dict.fromkeys(ONE_LABEL, "a text has one label")
-        if self.max_labels == 1:  # the first step of every search chooses the most probable label
-            found["beam"] = "head.max_labels is 1"
-        return found
-
-    def unused_in_loss(self, context: DataSpec) -> dict[str, str]:
-        """Return the settings of the loss of text labels without effect, each with the reason."""
-        reason = "the head label_decoder has a loss of its own for several labels per text"
-        return dict.fromkeys(LOSS_SETTINGS, reason) if context.multi else {}
+        super().check(context, encoder)
 
 
-class LabelDecoderHead(Head):
+class LabelDecoderHead(Head, settings=LabelDecoderConfig):
     """Co-attention of text X and labels Λ, then a decoder that predicts labels until `<eos>`, the last row of Λ.
 
     The labels are encoded by the encoder's BiLSTM (`encoder.label_bilstm`) if it has one, otherwise by the head's own.

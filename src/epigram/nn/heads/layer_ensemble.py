@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from epigram.core.config_types import Positive, Share
+from epigram.core.effects import Only, Unless
 from epigram.nn import heads
 from epigram.nn.layers.autocast import OutputLinear
 from epigram.nn.layers.depth_control import DepthControl, Drop, PaperRule
-from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.hook_fusion import FusionConfig, fuse
 from epigram.nn.layers.masking import masked_mean
@@ -35,31 +36,20 @@ class LayerEnsembleConfig(FusionConfig):
 
     mode: Literal["last", "deep", "ensemble", "control"] = "control"
     hidden: Positive = 128
-    loss: Literal["all", "last"] = "all"  # last: the printed Eq. 9
-    threshold: Share | Literal["auto"] = "auto"
-    tolerance: Share = 0.01
-    rule: PaperRule = "equation"
-    drop: Drop = "last"
+    loss: Annotated[Literal["all", "last"], Unless("mode", "last")] = "all"  # last: the printed Eq. 9
+    threshold: Annotated[Share | Literal["auto"], Only("mode", "control")] = "auto"
+    tolerance: Annotated[Share, Only("mode", "control"), Only("threshold", "auto")] = 0.01
+    rule: Annotated[PaperRule, Only("mode", "control")] = "equation"
+    drop: Annotated[Drop, Only("mode", "control")] = "last"
 
-    def build(self, context: DataSpec, encoder: Encoder) -> LayerEnsembleHead:
-        """Build the head for the data's classes on `encoder`. Raises ValueError if the encoder has no layers."""
-        if encoder.depth == 0:
+    def check(self, context: DataSpec, encoder: EncoderSettings) -> None:
+        """Raise ValueError also if the encoder has no layers."""
+        if not encoder.has_layers:
             raise ValueError(
                 "head: layer_ensemble needs an encoder with layers, and this one has none; use head linear, or an "
                 "encoder with layers, for example transformer"
             )
-        return LayerEnsembleHead(self, context, encoder)
-
-    def unused(self, context: DataSpec, encoder: Encoder) -> dict[str, str]:
-        """Return the settings without effect, each with the reason."""
-        found = super().unused(context, encoder)
-        if self.mode == "last":
-            found["loss"] = "head.mode is 'last'"
-        if self.mode != "control":
-            return found | dict.fromkeys(("threshold", "tolerance", "rule", "drop"), f"head.mode is {self.mode!r}")
-        if self.threshold != "auto":
-            found["tolerance"] = f"head.threshold is {self.threshold}"
-        return found
+        super().check(context, encoder)
 
 
 class BaseClassifier(nn.Module):
@@ -75,7 +65,7 @@ class BaseClassifier(nn.Module):
         return out
 
 
-class LayerEnsembleHead(Head):
+class LayerEnsembleHead(Head, settings=LayerEnsembleConfig):
     """Weighted vote p = Σ_j β^j p^j of the layers' base classifiers; the depth controller sets β.  Eq. 7."""
 
     def __init__(self, config: LayerEnsembleConfig, context: DataSpec, encoder: Encoder) -> None:

@@ -9,15 +9,21 @@ import torch
 from torch import Tensor, nn
 
 from epigram.core.config_types import Positive, Range
+from epigram.core.effects import Unless
 from epigram.nn import heads
 from epigram.nn.layers.autocast import OutputLinear
 from epigram.nn.layers.dropout import Dropout
-from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.hook_fusion import FusionConfig
 from epigram.nn.layers.masking import masked_max, masked_mean
 from epigram.nn.layers.pooling import AttentionPool
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
+
+# a pool other than attention has no weights
+ONE_STATE = Unless(
+    "encoder.pooled", True, when=("pool", "mean", "max", "first"), because="the encoder has one state per text"
+)
 
 
 @heads.register("linear")
@@ -28,37 +34,20 @@ class LinearConfig(FusionConfig):
     The head reads the pooled states of the last `layers` layers side by side, or of all if the encoder has fewer.
     """
 
-    pool: Literal["mean", "max", "first", "attention"] = "mean"
-    layers: Positive = 1
+    pool: Annotated[Literal["mean", "max", "first", "attention"], ONE_STATE] = "mean"
+    layers: Annotated[Positive, Unless("encoder.several_states", False, because="the encoder has one state")] = 1
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
 
-    def build(self, context: DataSpec, encoder: Encoder) -> LinearHead:
-        """Build the head for the data's classes on `encoder`.
-
-        Raises ValueError if there are no layers to fuse, or if layers are both fused and read side by side.
-        """
-        self.check_layers(encoder)
-        return LinearHead(self, context, encoder)
-
-    def check_layers(self, encoder: Encoder) -> None:
-        """Raise the errors of `build`."""
-        self.check_fusion(encoder)
+    def check(self, context: DataSpec, encoder: EncoderSettings) -> None:
+        """Raise ValueError also if layers are both read side by side and made into one state."""
+        super().check(context, encoder)
         if self.layers > 1 and self.fusion != "last":
             raise ValueError(f"head.layers is {self.layers}, but head.fusion makes one state of all layers; remove one")
         if self.layers > 1 and self.pool == "attention":
             raise ValueError(f"head.layers is {self.layers}, but head.pool is 'attention', which reads the last layer")
 
-    def unused(self, context: DataSpec, encoder: Encoder) -> dict[str, str]:
-        """Return the settings without effect, each with the reason."""
-        found = super().unused(context, encoder)
-        if encoder.pooled and self.pool != "attention":
-            found["pool"] = "the encoder has one state per text"
-        if encoder.state_count == 1:
-            found["layers"] = "the encoder has one state"
-        return found
 
-
-class LinearHead(Head):
+class LinearHead(Head, settings=LinearConfig):
     """Pooling and a linear layer: states (B, L, D) → pooled (B, D) → logits (B, C)."""
 
     def __init__(self, config: LinearConfig, context: DataSpec, encoder: Encoder) -> None:

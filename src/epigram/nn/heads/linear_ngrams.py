@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,7 @@ from epigram.core.config_types import Positive
 from epigram.nn import heads
 from epigram.nn.heads.linear import LinearConfig, LinearHead
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.ngrams import ngram_buckets
+from epigram.nn.layers.ngrams import DISTINCT, ngram_buckets
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
 
 
@@ -20,21 +21,11 @@ from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
 class LinearNgramsConfig(LinearConfig):
     """Settings of the head: those of the head `linear`, and n-grams of all `orders`, hashed into `buckets`."""
 
-    orders: list[Positive] = field(default_factory=lambda: [1, 2])
+    orders: Annotated[list[Positive], DISTINCT] = field(default_factory=lambda: [1, 2])
     buckets: Positive = 2**18
 
-    def build(self, context: DataSpec, encoder: Encoder) -> LinearNgramsHead:
-        """Build the head for the data's classes on `encoder`.
 
-        Raises ValueError if `orders` is empty or has duplicates, and the errors of the head `linear`.
-        """
-        if not self.orders or len(set(self.orders)) < len(self.orders):
-            raise ValueError(f"head.orders is {self.orders}; expected distinct values of n, for example [1, 2]")
-        self.check_layers(encoder)
-        return LinearNgramsHead(self, context, encoder)
-
-
-class LinearNgramsHead(LinearHead):
+class LinearNgramsHead(LinearHead, settings=LinearNgramsConfig):
     """Pooled state (B, D) and TF-IDF of hashed n-grams → logits (B, C), each by a linear layer.
 
     The TF-IDF vector of a text has sublinear term frequencies and unit length. `idf` holds the inverse document

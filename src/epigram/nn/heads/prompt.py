@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from epigram.nn import heads
 from epigram.nn.layers.autocast import OutputLinear
 from epigram.nn.layers.complement import log_complement
 from epigram.nn.layers.dropout import Dropout
-from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.hook_fusion import FusionConfig
 from epigram.nn.layers.soft_prompt import SoftPrompt
@@ -29,54 +29,41 @@ class PromptConfig(FusionConfig):
     prompt has one mask. `soft` trains the vectors of the words before the text.
     """
 
+    one_label: ClassVar[bool] = True
+    needs_tokens: ClassVar[bool] = True
+
     gamma: Share | None = None
     soft: bool = False
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.1
 
-    def build(self, context: DataSpec, encoder: Encoder) -> PromptHead:
-        """Build the head for the data's classes on `encoder`.
+    def weight_of_label(self, context: DataSpec) -> float:
+        """Return γ: the setting, or by default 0.5, or 1 if the prompt has one mask."""
+        usual = 0.5 if context.prompt_masks > 1 else 1.0
+        return usual if self.gamma is None else self.gamma
 
-        Raises ValueError if texts have several labels, the view has no prompt with masks, the encoder does not keep one
-        state per token, the states of the masks do not depend on the text, there are no layers to fuse, or `gamma` or
-        `soft` does not fit the prompt.
-        """
-        if context.multi:
-            raise ValueError(
-                "head: prompt predicts one label per text, and the texts have several; use another head, for example "
-                "linear"
-            )
+    def check(self, context: DataSpec, encoder: EncoderSettings) -> None:
+        """Raise ValueError also if the view has no prompt with masks that the settings and the encoder fit."""
+        super().check(context, encoder)
         if not context.prompt_masks:
             raise ValueError(
                 "head: prompt needs a view with prompt: true and a tokenizer with a mask token; use such a view, or "
                 "head linear"
             )
-        if not encoder.keeps_tokens:
-            raise ValueError(
-                "head: prompt needs an encoder with one state per token, and this one has fewer; "
-                "use another encoder, or head linear"
-            )
-        self.check_fusion(encoder)
         if self.soft and (context.mask_id in context.suffix_ids or set(context.prefix_ids) <= {context.mask_id}):
             raise ValueError(
                 "head.soft trains the words before the text, but the prompt has its words or masks elsewhere; remove "
                 "soft, or put the text at the end of augment.template.text"
             )
-        usual = 0.5 if context.prompt_masks > 1 else 1.0
-        gamma = usual if self.gamma is None else self.gamma
+        gamma = self.weight_of_label(context)
         if context.prompt_masks == 1 and gamma != 1.0:
             raise ValueError(
                 f"head.gamma is {gamma}, which weighs two masks, but the prompt has one; remove gamma, or the preset "
                 "that sets it, or use a template with two masks"
             )
         check_reach(context, encoder, gamma)
-        return PromptHead(replace(self, gamma=gamma), context, encoder, gamma)
-
-    def unused_in_loss(self, context: DataSpec) -> dict[str, str]:
-        """Return the settings of the loss of text labels without effect, each with the reason."""
-        return dict.fromkeys(("label_smoothing", "focal_gamma"), "head.gamma is 0.0") if self.gamma == 0.0 else {}
 
 
-def check_reach(context: DataSpec, encoder: Encoder, gamma: float) -> None:
+def check_reach(context: DataSpec, encoder: EncoderSettings, gamma: float) -> None:
     """Raise ValueError if the state of no mask that the head reads depends on the text, so that it would be ignored."""
     if encoder.reach is None:
         return
@@ -93,16 +80,17 @@ def check_reach(context: DataSpec, encoder: Encoder, gamma: float) -> None:
         )
 
 
-class PromptHead(Head):
+class PromptHead(Head, settings=PromptConfig):
     """Two linear layers on the states (B, D) of the two masks: "the label is" and "the label is not".
 
     If the prompt has one mask, only the first layer exists.
     """
 
-    def __init__(self, config: PromptConfig, context: DataSpec, encoder: Encoder, gamma: float) -> None:
+    def __init__(self, config: PromptConfig, context: DataSpec, encoder: Encoder) -> None:
         super().__init__()
         assert context.mask_id is not None
-        self.config, self.gamma = config, gamma
+        self.gamma = config.weight_of_label(context)
+        self.config = replace(config, gamma=self.gamma)
         self.mask_id = context.mask_id
         self.dropout = Dropout(config.dropout)
         self.label = OutputLinear(encoder.width, context.classes)

@@ -11,7 +11,7 @@ from epigram.nn import heads
 from epigram.nn.heads.attention_labeler import token_loss
 from epigram.nn.heads.linear import LinearConfig, LinearHead
 from epigram.nn.layers.autocast import OutputLinear
-from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 
@@ -20,28 +20,19 @@ from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 class TaggerConfig(LinearConfig):
     """Settings of the linear head; `fusion` and `dropout` also apply to the token labels."""
 
-    learns_tokens: ClassVar[bool] = True
+    needs_tokens: ClassVar[bool] = True
+    labels_tokens: ClassVar[bool] = True
 
-    def build(self, context: DataSpec, encoder: Encoder) -> TaggerHead:
-        """Build the head for the data's labels on `encoder`.
-
-        Raises ValueError if the data have no token labels, the encoder does not keep one state per token, there are no
-        layers to fuse, or several layers to read.
-        """
+    def check(self, context: DataSpec, encoder: EncoderSettings) -> None:
+        """Raise ValueError also if the data have no token labels, or if the head is to read several layers."""
         if not context.token_labels:
             raise ValueError("head: tagger predicts token labels, but the data have none; use head linear")
-        if not encoder.keeps_tokens:
-            raise ValueError(
-                "head: tagger needs an encoder with one state per token, and this one has fewer; "
-                "use another encoder, or head linear"
-            )
+        super().check(context, encoder)
         if self.layers > 1:
             raise ValueError(f"head.layers is {self.layers}, but head tagger reads one state per token; remove it")
-        self.check_layers(encoder)
-        return TaggerHead(self, context, encoder)
 
 
-class TaggerHead(LinearHead):
+class TaggerHead(LinearHead, settings=TaggerConfig):
     """Linear head plus token labels: pooled states (B, D) → logits (B, C), token states (B, L, D) → logits (B, L, S).
 
     The loss is the mean loss per text plus the mean loss per labelled token.

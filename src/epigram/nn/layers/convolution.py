@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from epigram.core.config_types import Checked, Positive
 from epigram.nn.layers.autocast import to_autocast
+
+Sizes = Annotated[list[Positive], Checked(len, "at least one window size, for example [2, 3, 4]")]
 
 
 class Convolution(nn.Module):

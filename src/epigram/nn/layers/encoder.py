@@ -7,25 +7,61 @@ from typing import Any, ClassVar
 
 from torch import nn
 
+from epigram.core.config_types import Strict
 from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.types import Encoded, Tokens
+from epigram.nn.layers.pos_weighting import pos_table
+from epigram.nn.layers.types import DataSpec, Encoded, Tokens
+
+
+class EncoderSettings(Strict):
+    """Base class of the settings of encoders, with the properties that a head needs before the encoder is built."""
+
+    kind: ClassVar[str]
+    module: ClassVar[Any]  # the class of the encoders with these settings
+    keeps_tokens: ClassVar[bool] = True  # whether there is one state per token
+    pooled: ClassVar[bool] = False  # whether there is one state per text
+    has_layers: ClassVar[bool] = False  # whether layers can be removed
+
+    @property
+    def several_states(self) -> bool:
+        """Whether a head may read more than one state of a token side by side."""
+        return self.has_layers
+
+    @property
+    def reach(self) -> tuple[int, int] | None:
+        """How many tokens to its left and right a state depends on besides its own; None if there is no limit."""
+        return None
+
+    def build(self, context: DataSpec) -> Any:
+        """Build the encoder for the data that `context` describes."""
+        return self.module(self, context)
+
+    def state_width(self, context: DataSpec) -> int:
+        """Return the width D of the states: by default the setting `width`."""
+        width: int = vars(self)["width"]
+        return width
+
+    def check(self, context: DataSpec) -> None:
+        """Raise ValueError if settings conflict with each other or with the data that `context` describes."""
+        pos_table(getattr(self, "pos_weight", "none"), context)
 
 
 class Encoder(nn.Module):
     """Encoder from texts to the hidden states (B, L, D) of every layer.
 
-    `blocks` holds the layers that can be removed; it is empty for an encoder without such layers. `width` is D. A state
-    depends on its own token and on at most `reach` tokens to its left and to its right; None: there is no such limit.
+    `config` are its `EncoderSettings`. `blocks` holds the layers that can be removed; it is empty for an encoder
+    without such layers. `width` is D.
     """
 
     config: Any
     width: int
     embedding: TokenEmbedding
     blocks: nn.ModuleList
-    reach: tuple[int, int] | None = None
-    keeps_tokens: ClassVar[bool] = True  # whether there is one state per token
-    pooled: ClassVar[bool] = False  # whether there is one state per text
+
+    def __init_subclass__(cls, settings: type[EncoderSettings] | None = None) -> None:
+        if settings is not None:
+            settings.module = cls
 
     @property
     def depth(self) -> int:

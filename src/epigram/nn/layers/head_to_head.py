@@ -23,6 +23,22 @@ def token_mean(x: Tensor, valid: Tensor | None) -> Tensor:
     return torch.bmm(share.unsqueeze(1), tokens).view(len(x), x.shape[1], -1)
 
 
+def check_head_to_head(setting: str, attention: str, heads: int) -> None:
+    """Raise ValueError if `setting` selects head-to-head attention, and the `attention` has one head."""
+    if setting == "none":
+        return
+    if attention != "dot":
+        raise ValueError(
+            f"encoder.head_to_head is {setting!r}, but encoder.attention is {attention!r}, which has one head; set "
+            "encoder.attention to dot, or encoder.head_to_head to none"
+        )
+    if heads < 2:
+        raise ValueError(
+            f"encoder.head_to_head is {setting!r}, but the attention has one head; "
+            "set the encoder's heads to at least 2, or head_to_head to none"
+        )
+
+
 class HeadToHead(nn.Module):
     """Module that computes one factor per text and head from the means of all heads.
 
@@ -30,16 +46,10 @@ class HeadToHead(nn.Module):
     `paper` the factor is M̃. With `residual` it is 1 + s·M̃, where s is trained and starts at 0, so that a pretrained
     attention starts unchanged. For `scores`, no L×L matrix is built. The result is still exact: the mean of dot
     products is the dot product of the means, and a head's factor is part of the scale of its scores.
-    Raises ValueError if there are fewer than two heads.
     """
 
     def __init__(self, *, heads: int, gate: Gate, site: Site, dropout: float) -> None:
         super().__init__()
-        if heads < 2:
-            raise ValueError(
-                f"encoder.head_to_head is {gate!r}, but the attention has one head; "
-                "set the encoder's heads to at least 2, or head_to_head to none"
-            )
         self.site = site
         self.first, self.second = nn.Linear(heads, heads), nn.Linear(heads, heads)
         self.strength = nn.Parameter(torch.zeros(())) if gate == "residual" else None

@@ -9,12 +9,14 @@ from typing import Annotated, Literal
 import torch
 from torch import Tensor
 
-from epigram.core.config_types import Range, Strict
-from epigram.nn.layers.encoder import Encoder
+from epigram.core.config_types import Range
+from epigram.core.effects import Only
+from epigram.nn.layers.encoder import EncoderSettings
+from epigram.nn.layers.head import HeadSettings
 from epigram.nn.layers.types import DataSpec, Encoded
 
 PAPER_A, PAPER_B = 0.4, 2.9
-Factor = Annotated[float, Range(gt=0.0)]
+Factor = Annotated[float, Range(gt=0.0), Only("fusion", "hook")]
 
 
 def hook_weights(layers: int, a: float = PAPER_A, b: float = PAPER_B) -> Tensor:
@@ -38,7 +40,7 @@ def fuse(states: Sequence[Tensor], a: float = PAPER_A, b: float = PAPER_B) -> Te
 
 
 @dataclass(frozen=True, kw_only=True)
-class FusionConfig(Strict):
+class FusionConfig(HeadSettings):
     """Settings of a head that reads one state per token: that of the last layer, or the hook fusion of all layers.
 
     `hook_a` and `hook_b` are a and b of Eq. 6.
@@ -48,17 +50,14 @@ class FusionConfig(Strict):
     hook_a: Factor = PAPER_A
     hook_b: Factor = PAPER_B
 
-    def check_fusion(self, encoder: Encoder) -> None:
-        """Raise ValueError if `fusion` is `hook` and the encoder has no layers to fuse."""
-        if self.fusion == "hook" and encoder.depth == 0:
+    def check(self, context: DataSpec, encoder: EncoderSettings) -> None:
+        """Raise ValueError also if `fusion` is `hook` and the encoder has no layers to fuse."""
+        super().check(context, encoder)
+        if self.fusion == "hook" and not encoder.has_layers:
             raise ValueError(
                 "head.fusion is 'hook', but this encoder has no layers to fuse; set it to last, or use an encoder with "
                 "layers, for example transformer"
             )
-
-    def unused(self, context: DataSpec, encoder: Encoder) -> dict[str, str]:
-        """Return the settings without effect, each with the reason."""
-        return dict.fromkeys(("hook_a", "hook_b"), "head.fusion is 'last'") if self.fusion == "last" else {}
 
     def fuse_layers(self, encoded: Encoded) -> Tensor:
         """Return the last layer's states or the hook fusion of all layers (Transformer-F, Eq. 7): (B, L, D)."""

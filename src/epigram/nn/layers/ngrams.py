@@ -8,9 +8,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from epigram.core.config_types import Checked
 from epigram.nn.layers.hashing import mix
 from epigram.nn.layers.types import Tokens
 
+DISTINCT = Checked(lambda orders: 0 < len(orders) == len(set(orders)), "distinct values of n, for example [1, 2]")
 SPELLED = torch.iinfo(torch.int64).min  # added to the keys of n-grams of characters, so that they are negative
 
 

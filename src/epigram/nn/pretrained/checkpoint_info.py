@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from epigram.checkpoints.folders import awaits_download, checkpoint_folder
 from epigram.core.errors import DataError, InputMissingError
@@ -32,7 +33,7 @@ def read_checkpoint_info(checkpoint: str) -> CheckpointInfo | None:
     folder = checkpoint_folder(checkpoint)
     config = read_json(folder / "config.json")
     values = config if isinstance(config, dict) else {}
-    width, heads = (next((values[name] for name in names if name in values), 0) for names in (WIDTHS, HEADS))
+    width, heads = size_of(values, WIDTHS), size_of(values, HEADS)
     if "model_type" not in values or not width or not heads:
         raise DataError(
             f"{folder}/config.json does not describe an encoder of the transformers library: model_type, hidden_size "
@@ -45,3 +46,8 @@ def read_checkpoint_info(checkpoint: str) -> CheckpointInfo | None:
             "its method save_pretrained"
         )
     return CheckpointInfo(values["model_type"], width, heads)
+
+
+def size_of(config: Mapping[str, Any], names: Sequence[str]) -> int:
+    """Return the first number in a checkpoint's `config` under one of the `names`; 0 if it has none."""
+    return next((config[name] for name in names if isinstance(config.get(name), int)), 0)

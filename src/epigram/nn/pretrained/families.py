@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from epigram.core.config_types import Positive, Range, Strict, validate_as
+from epigram.core.effects import Only
 from epigram.core.errors import ParameterError
+from epigram.nn.layers.embedding import Positions
 from epigram.nn.layers.types import DataSpec
 
 Family = Literal["bert", "macbert", "roberta", "albert", "ernie", "xlnet"]
-T = TypeVar("T")
 
 # The values of model_type that checkpoints of a family are published with; that of a small encoder is first.
 ARCHITECTURES: dict[Family, tuple[str, ...]] = {
@@ -32,18 +33,20 @@ class SmallSizes(Strict):
 
     width: Positive = 128
     depth: Positive = 4
-    heads: Positive = 4
+    heads: Annotated[Positive, Only("encoder.attention", "dot")] = 4
     hidden: Positive = 256
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.1
+    positions: Annotated[Positions, Only("encoder.family", None)] = "learned"
+    embedding_norm: Annotated[bool, Only("encoder.family", None)] = True
 
 
-def parse_sizes(kind: type[T], small: Mapping[str, Any]) -> T:
-    """Return `small` as settings of class `kind`.
+def parse_sizes(small: Mapping[str, Any]) -> SmallSizes:
+    """Return `small` as sizes.
 
     Raises ValueError instead of ParameterError: only the caller that builds the encoder knows the name of its system.
     """
     try:
-        return validate_as(kind, dict(small), SMALL_KEY)
+        return validate_as(SmallSizes, dict(small), SMALL_KEY)
     except ParameterError as error:
         raise ValueError(str(error).replace("params.yaml: ", "")) from None
 
@@ -53,7 +56,7 @@ def small_config(family: Family, small: Mapping[str, Any], context: DataSpec) ->
 
     Raises ValueError if `small` has an unknown or invalid size.
     """
-    sizes = parse_sizes(SmallSizes, small)
+    sizes = parse_sizes(small)
     common = {"model_type": ARCHITECTURES[family][0], "vocab_size": context.vocabulary, "pad_token_id": 0}
     if family == "xlnet":  # relative positions; no memory of earlier texts
         return {

@@ -70,7 +70,7 @@ def build_pretrained(config: TransformerConfig, folder: Path, context: DataSpec)
                 f"encoder.small.{name} is {value!r}, but the view's encoder was pretrained with {stored[name]!r}; "
                 "remove it here, or set the same value under the view's pretrain"
             )
-    encoder = config.build(context)
+    encoder = TransformerEncoder(config, context)
     encoder.load_state_dict(_merged_weights(folder, encoder.state_dict()))
     return encoder
 

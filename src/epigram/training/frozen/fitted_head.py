@@ -9,26 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from epigram.core.effects import unused
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import Classifier
-from epigram.training.config import ClassWeight
+from epigram.training.config import ClassWeight, TrainingConfig
 from epigram.training.fitters import frozen_classifier
 
 ROWS = 2_000  # texts of the regression at most
 JUDGES = 10  # one of so many texts judges the penalty
 
 
-def not_fitted(head: Any) -> str | None:
-    """Return why a head with the settings `head` does not start from a regression, or None if it does."""
-    if head.kind != "linear":
-        return f"the head {head.kind} is not one linear layer on the states of the encoder"
-    if head.pool == "attention":
-        return "head.pool is 'attention', whose weights a regression does not fit"
-    if head.fusion != "last":
-        return f"head.fusion is {head.fusion!r}, and a regression reads the last layers"
-    if head.dropout:  # it would drop parts of means that are much larger than their differences
-        return f"head.dropout is {head.dropout}, and a regression assumes 0.0"
-    return None
+def unused_by_head(head: Any) -> bool:
+    """Return whether the setting `train.fitted_head` has no effect on a head with the settings `head`."""
+    return "train.fitted_head" in unused(TrainingConfig(), "train", {"head": head})
 
 
 def can_fit_head(model: Classifier, train: TextBatches) -> bool:
@@ -37,7 +30,7 @@ def can_fit_head(model: Classifier, train: TextBatches) -> bool:
     The labels of a student are probabilities.
     """
     classes = train.labels is not None and not train.labels.is_floating_point()
-    return classes and len(train) > 1 and not_fitted(model.head.config) is None
+    return classes and len(train) > 1 and not unused_by_head(model.head.config)
 
 
 def fit_head(model: Classifier, train: TextBatches, class_weight: ClassWeight) -> None:

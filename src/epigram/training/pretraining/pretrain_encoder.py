@@ -77,8 +77,10 @@ def _build_encoder(view: View, settings: PretrainSettings) -> Any:
             f"{path}.max_length is {settings.max_length}, but prompt and special tokens take {special}; increase it"
         )
     sizes = {name: getattr(settings, name) for name in ("width", "depth", "heads", "hidden")}
+    encoder, context = PretrainedConfig(small=sizes), data_spec_of(view, settings.max_length)
     try:
-        return PretrainedConfig(small=sizes).build(data_spec_of(view, settings.max_length))
+        encoder.check(context)
+        return encoder.build(context)
     except ValueError as error:
         message = str(error).replace(f"{SMALL_KEY}.", "")  # in params.yaml the sizes are keys of `pretrain`
         raise ParameterError(f"{path}: {message}") from None

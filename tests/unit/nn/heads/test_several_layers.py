@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from epigram.core.effects import unused
 from epigram.inference.predictors.dataset_batches import batches_of
 from epigram.models.predict import predict
 from epigram.models.recipe import Recipe
@@ -63,20 +64,18 @@ def test_a_dropped_layer_is_not_read() -> None:
 @pytest.mark.parametrize("settings", [{"pool": "attention"}, {"fusion": "hook"}])
 def test_what_reads_one_state_is_refused_with_several_layers(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"head\.layers is 2"):
-        LinearConfig(layers=2, **settings).build(CONTEXT, THREE)
+        LinearConfig(layers=2, **settings).check(CONTEXT, TransformerConfig(width=8))
 
 
 def test_a_tagger_reads_one_layer() -> None:
-    context, encoder = replace(CONTEXT, token_labels=("O", "X")), TransformerConfig(width=8, heads=2).build(CONTEXT)
+    context, encoder = replace(CONTEXT, token_labels=("O", "X")), TransformerConfig(width=8, heads=2)
     with pytest.raises(ValueError, match=r"head\.layers is 2, but head tagger"):
-        TaggerConfig(layers=2).build(context, encoder)
+        TaggerConfig(layers=2).check(context, encoder)
 
 
-@pytest.mark.parametrize(("depth", "unused"), [(0, True), (2, False)])
-def test_several_layers_of_an_encoder_without_layers_have_no_effect(depth: int, *, unused: bool) -> None:
-    context = DataSpec(vocabulary=9, classes=2, max_length=8)
-    config: Any = TransformerConfig(width=8, heads=2, hidden=8, depth=depth) if depth else EmbeddingConfig(width=8)
-    assert ("layers" in LinearConfig(layers=2).unused(context, config.build(context))) == unused
+@pytest.mark.parametrize(("encoder", "known"), [(EmbeddingConfig(width=8), True), (TransformerConfig(width=8), False)])
+def test_several_layers_of_an_encoder_without_layers_have_no_effect(encoder: Any, *, known: bool) -> None:
+    assert ("head.layers" in unused(LinearConfig(layers=2), "head", {"encoder": encoder})) == known
 
 
 @pytest.mark.parametrize("name", ["embedding_linear", "hybrid_linear"])

@@ -37,7 +37,8 @@ def test_config_json_decides_where_it_can(name: str, model_type: str, tmp_path: 
     (tmp_path / "model.safetensors").touch()
     encoder = PretrainedConfig(family=RECIPES[name].encoder["family"])
     if model_type in ACCEPTED[name]:
-        assert encoder.sketch(context(checkpoint=str(tmp_path))).width == 16
+        encoder.check(context(checkpoint=str(tmp_path)))
+        assert encoder.state_width(context(checkpoint=str(tmp_path))) == 16
         return
     wanted = " or ".join(ACCEPTED[name])
     message = (
@@ -45,7 +46,7 @@ def test_config_json_decides_where_it_can(name: str, model_type: str, tmp_path: 
         f"{wanted}: use a view with a checkpoint of {name}, or the system bert, which accepts any family"
     )
     with pytest.raises(ValueError) as refusal:
-        encoder.sketch(context(checkpoint=str(tmp_path)))
+        encoder.check(context(checkpoint=str(tmp_path)))
     assert str(refusal.value) == message
 
 

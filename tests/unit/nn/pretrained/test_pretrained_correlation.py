@@ -133,7 +133,7 @@ def test_a_family_that_cannot_have_it_is_refused_by_name(family: str, tmp_path: 
     with pytest.raises(ParameterError, match=message):
         built(folder, attention="correlation")
     with pytest.raises(ValueError, match=message):
-        PretrainedConfig(attention="correlation").sketch(context(checkpoint=str(folder)))
+        PretrainedConfig(attention="correlation").check(context(checkpoint=str(folder)))
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -142,37 +142,20 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "encoder.head_to_head is 'paper', but encoder.attention is 'correlation', which has one head; set "
         "encoder.attention to dot, or encoder.head_to_head to none",
     ),
-    (
-        {"temperature": 0.5},
-        "encoder.temperature is 0.5, but it has no effect with encoder.attention 'dot'; remove it, or set "
-        "encoder.attention to correlation",
-    ),
-    (
-        {"row_norm": False},
-        "encoder.row_norm is False, but it has no effect with encoder.attention 'dot'; remove it, or set "
-        "encoder.attention to correlation",
-    ),
-    (
-        {"learn_temperature": True},
-        "encoder.learn_temperature is True, but it has no effect with encoder.attention 'dot'; remove it, or set "
-        "encoder.attention to correlation",
-    ),
 ]
 
 
 @pytest.mark.parametrize(("settings", "message"), REFUSED)
 def test_settings_that_conflict_are_refused(settings: dict[str, Any], message: str, folders: dict[str, Path]) -> None:
     for spec in (context(checkpoint=str(folders["bert"])), context()):
-        for act in (PretrainedConfig(**settings).build, PretrainedConfig(**settings).sketch):
-            with pytest.raises(ValueError) as refusal:
-                act(spec)
-            assert str(refusal.value) == message
+        with pytest.raises(ValueError) as refusal:
+            PretrainedConfig(**settings).check(spec)
+        assert str(refusal.value) == message
 
 
 def test_a_view_that_pretrains_with_dot_products_is_refused(tmp_path: Path) -> None:
-    for act in (PretrainedConfig(**ON).build, PretrainedConfig(**ON).sketch):
-        with pytest.raises(ValueError, match=r"encoder\.attention is 'correlation', but the view pretrains a small"):
-            act(context(pretrained=tmp_path))
+    with pytest.raises(ValueError, match=r"encoder\.attention is 'correlation', but the view pretrains a small"):
+        PretrainedConfig(**ON).check(context(pretrained=tmp_path))
 
 
 def test_without_a_checkpoint_the_small_encoder_has_it() -> None:

@@ -149,7 +149,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_another_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"encoder\.kind is sentence_encoder, but the view's checkpoint is"):
-        SentenceEncoderConfig().build(context(tmp_path))
+        SentenceEncoderConfig().check(context(tmp_path))
 
 
 # Systems

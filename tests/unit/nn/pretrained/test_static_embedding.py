@@ -153,7 +153,7 @@ def test_a_wrong_normalize_is_refused(tmp_path: Path) -> None:
 
 def test_another_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"encoder\.kind is static_embedding, but the view's checkpoint is"):
-        StaticEmbeddingConfig().build(context(tmp_path))
+        StaticEmbeddingConfig().check(context(tmp_path))
 
 
 # Systems
