@@ -14,8 +14,9 @@ class Only:
     """Note that a setting has an effect only if `name` has one of `values`: `Annotated[int, Only("order", "random")]`.
 
     `name` is another setting of the same section, or an attribute of a section, such as `head.kind` or `data.multi`. A
-    section without it does not deprive the setting of its effect. `because` replaces the reason "NAME is VALUE". With
-    `when`, a name and its values, the note applies only if that name has one of them, too.
+    section without it does not deprive the setting of its effect. `because`, which may contain attributes such as
+    `{head.kind}`, replaces the reason "NAME is VALUE". With `when`, a name and its values, the note applies only if
+    that name has one of them, too.
     """
 
     effective: ClassVar[bool] = True  # whether the setting has an effect with `values`, or with all other values
@@ -32,7 +33,8 @@ class Only:
             return None
         if self.when is not None and _value(self.when[0], settings, sections) not in self.when[1:]:
             return None
-        return self.because or f"{self.name if '.' in self.name else f'{path}.{self.name}'} is {value!r}"
+        key = self.name if "." in self.name else f"{path}.{self.name}"
+        return self.because.format(**sections) if self.because else f"{key} is {value!r}"
 
 
 class Unless(Only):

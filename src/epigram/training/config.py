@@ -14,12 +14,12 @@ from epigram.models.recipe import Recipe
 from epigram.training import optimizers
 
 ClassWeight = Literal["none", "balanced"]
-LAYERS = Only("encoder.has_layers", True, because="the encoder has no layers with rates of their own")
+LAYERS = Only("encoder.has_layers", True, because="the encoder {encoder.kind} has no layers with rates of their own")
 ONE_LINEAR_LAYER = (  # without dropout: it would drop parts of means that are much larger than their differences
-    Only("head.kind", "linear", because="the head is not one linear layer on the states of the encoder"),
+    Only("head.kind", "linear", because="the head {head.kind} is not one linear layer on the states of the encoder"),
     Unless("head.pool", "attention"),
     Only("head.fusion", "last"),
-    Only("head.dropout", 0.0, because="head.dropout is not 0.0"),
+    Only("head.dropout", 0.0),
 )
 CLASS_LOSS = (
     Unless("head.sentence_weight", 0.0),
@@ -27,13 +27,13 @@ CLASS_LOSS = (
         "head.searches",
         True,
         when=("data.multi", True),
-        because="the head has a loss of its own for several labels per text",
+        because="the head {head.kind} has a loss of its own for several labels per text",
     ),
 )
 LABEL_PROMPT = Unless("head.gamma", 0.0)
 TOKEN_LABELS = (
     Unless("data.token_labels", (), because="the data have no token labels"),
-    Only("head.learns_tokens", True, because="the head does not learn from token labels"),
+    Only("head.learns_tokens", True, because="the head {head.kind} does not learn from token labels"),
 )
 OptionalPositive = Annotated[int | None, Range(ge=1)]
 

@@ -28,7 +28,9 @@ class Settings(Strict):
     rate: float = 0.0
     free: int = 1
     temperature: Annotated[Annotated[Positive, Only("kind", "cosine", "correlation")], Unless("rate", 0.0)] = 1
-    pool: Annotated[str, Unless("data.one", True, when=("pool", "mean", "max"), because="there is one state")] = "mean"
+    pool: Annotated[str, Unless("data.one", True, when=("pool", "mean", "max"), because="{data.one} is one state")] = (
+        "mean"
+    )
     sizes: Annotated[bool, Only("data.checkpoint", None)] = True
 
     @property
@@ -54,7 +56,7 @@ def test_each_note_deprives_its_setting_of_the_effect() -> None:
 @pytest.mark.parametrize(("pool", "one", "known"), [("mean", True, True), ("mean", False, False), ("all", True, False)])
 def test_a_note_with_a_second_condition_needs_both(pool: str, one: bool, known: bool) -> None:
     found = without_effect(SimpleNamespace(one=one), pool=pool)
-    assert found.get("part.pool") == ("there is one state" if known else None)
+    assert found.get("part.pool") == ("True: one state" if known else None)
 
 
 def test_a_section_without_effect_is_named_instead_of_its_settings() -> None:

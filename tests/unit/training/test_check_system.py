@@ -15,7 +15,6 @@ from epigram.training.config import configure
 from epigram.training.preflight import placeholder_spec
 
 NO_GRADIENT = "the model linear_svm is not trained by gradient descent"
-NO_TOKENS = "the head does not learn from token labels"
 CORRELATION, DOT = "encoder.attention is 'correlation'", "encoder.attention is 'dot'"
 UNUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"recipe": "transformer", "encoder": {"attention": "correlation", "heads": 2}}, "encoder.heads", CORRELATION),
@@ -54,9 +53,9 @@ UNUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"recipe": "textcnn", "train": {"evaluations": 2, "evaluation_steps": 100}},
      "train.evaluations", "train.evaluation_steps is 100"),
     ({"recipe": "textcnn", "train": {"token_supervision": 0.5}},
-     "train.token_supervision", NO_TOKENS),
+     "train.token_supervision", "the head linear does not learn from token labels"),
     ({"recipe": "mhal_zero", "train": {"token_supervision": 0.5}},
-     "train.token_supervision", NO_TOKENS),
+     "train.token_supervision", "the head attention_labeler does not learn from token labels"),
     ({"recipe": "tfidf_svm", "train": {"epochs": 3}}, "train.epochs", NO_GRADIENT),
 ]  # fmt: skip
 

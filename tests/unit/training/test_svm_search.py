@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from epigram.core.errors import ParameterError
 from epigram.models.batches import TextBatches
-from epigram.models.linear_svm import AUTO, LinearSvm, SvmSettings
+from epigram.models.linear_svm import AUTO, LinearSvm, LinearSvmConfig, SvmSettings
 from epigram.models.predict import Predicted, gold_labels, predict
 from epigram.nn.layers.ngrams import max_n
+from epigram.nn.layers.types import DataSpec
 from epigram.training.config import TrainingConfig
 from epigram.training.fitters import FitOptions, Fold, linear_svm, pool
 from epigram.training.fitters.linear_svm import SvmChoice, fit, fit_folds, fit_model
@@ -197,7 +198,9 @@ def test_the_final_fit_leaves_out_orders_of_characters_whose_keys_are_too_long()
 )
 def test_characters_that_cannot_be_counted_are_refused(alphabet: int, characters: list[int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        svm_of(alphabet=alphabet, characters=characters)
+        LinearSvmConfig(characters=characters).check(
+            DataSpec(vocabulary=30, classes=2, max_length=8, characters=alphabet)
+        )
 
 
 def noisy(share: float, seed: int) -> TextBatches:

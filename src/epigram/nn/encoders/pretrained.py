@@ -18,6 +18,7 @@ from epigram.nn.layers.attention_settings import AttentionSettings
 from epigram.nn.layers.correlation import Correlation
 from epigram.nn.layers.dropout import Dropout, replace_dropout
 from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.head_to_head import check_heads
 from epigram.nn.layers.masking import key_mask
 from epigram.nn.layers.pos_weighting import pos_table, token_weights
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
@@ -35,6 +36,8 @@ from epigram.nn.pretrained.transformers_attention import (
 from epigram.nn.pretrained.warm_start import build_pretrained, read_settings
 from epigram.nn.transformers_adapter import FAMILIES, unfused_attention
 
+OWN_SIZES = Only("data.checkpoint", None, because="the view's checkpoint {data.checkpoint!r} has its own sizes")
+
 
 @encoders.register("pretrained")
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +51,7 @@ class PretrainedConfig(AttentionSettings):
     `backbone` is the config of a saved model's backbone.
     """
 
-    small: Annotated[
-        dict[str, Any], Only("data.checkpoint", None, because="the view's checkpoint has its own sizes")
-    ] = field(default_factory=dict)
+    small: Annotated[dict[str, Any], OWN_SIZES] = field(default_factory=dict)
     family: Family | None = None
     backbone: dict[str, Any] | None = None
 
@@ -89,22 +90,20 @@ class PretrainedConfig(AttentionSettings):
 
     def check(self, context: DataSpec) -> None:
         """Raise ValueError also if the checkpoint, of which only small files are read, does not fit the settings."""
+        if self.backbone is None:
+            self._check_pretrained(context)
+            if context.checkpoint is None:
+                self._check_small()
+            elif (info := read_checkpoint_info(context.checkpoint)) is not None:
+                check_family(self.family, info.model_type, context.checkpoint)
+                self.check_model_type(info.model_type)
+                check_heads(self.head_to_head, info.heads)
         super().check(context)
-        if self.backbone is not None:
-            return
-        if context.pretrained is not None:
-            self._check_pretrained()
-        if context.checkpoint is None:
-            if self.family is not None:
-                self.check_model_type(ARCHITECTURES[self.family][0])
-            self._small().check_attention(SMALL_KEY)
-            return
-        info, sizes = read_checkpoint_info(context.checkpoint), dict[str, Any]()
-        if info is not None:
-            check_family(self.family, info.model_type, context.checkpoint)
-            self.check_model_type(info.model_type)
-            sizes = {"width": info.width, "heads": info.heads}
-        TransformerConfig(**sizes, **self._attention).check_attention()
+
+    def _check_small(self) -> None:
+        if self.family is not None:
+            self.check_model_type(ARCHITECTURES[self.family][0])
+        self._small().check_sizes(SMALL_KEY)
 
     def _small(self, sizes: Mapping[str, Any] = MappingProxyType({})) -> TransformerConfig:
         """Return the small encoder's config, with `sizes` as defaults. Raises ValueError for invalid sizes."""
@@ -135,7 +134,9 @@ class PretrainedConfig(AttentionSettings):
         correlation = None if self.attention == "dot" else partial(Correlation, **own)
         replace(backbone, gate=self.head_to_head, site=self.site, placement=self.pos_weight, correlation=correlation)
 
-    def _check_pretrained(self) -> None:
+    def _check_pretrained(self, context: DataSpec) -> None:
+        if context.pretrained is None:
+            return
         if self.attention != "dot":
             raise ValueError(
                 "encoder.attention is 'correlation', but the view pretrains a small encoder with dot products; "

@@ -17,7 +17,7 @@ from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from epigram.nn.pretrained.static_weights import check_file, read_normalize, read_table
 
-OWN = Only("data.checkpoint", None, because="the view's checkpoint has its own")
+OWN = Only("data.checkpoint", None, because="the view's checkpoint {data.checkpoint!r} has its own")
 
 
 @encoders.register("static_embedding")

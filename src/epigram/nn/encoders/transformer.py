@@ -17,7 +17,7 @@ from epigram.nn.layers.correlation import CorrelationAttention
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.embedding import Positions, TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.head_to_head import HeadToHead, check_head_to_head
+from epigram.nn.layers.head_to_head import HeadToHead, check_heads
 from epigram.nn.layers.pos_weighting import Placement, pos_table, token_weights
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
@@ -36,15 +36,15 @@ class TransformerConfig(AttentionSettings):
     embedding_norm: bool = True
 
     def check(self, context: DataSpec) -> None:
-        """Raise ValueError if settings conflict, or weights are selected that the data do not have."""
+        """Raise ValueError also if the sizes conflict."""
         super().check(context)
-        self.check_attention()
+        self.check_sizes("encoder")
 
-    def check_attention(self, where: str = "encoder") -> None:
-        """Raise ValueError if settings conflict; `where` is the key of the sizes in params.yaml."""
+    def check_sizes(self, where: str) -> None:
+        """Raise ValueError if the sizes, whose key in params.yaml is `where`, conflict."""
         if self.width % self.heads and self.attention == "dot":
             raise ValueError(f"{where}.width {self.width} is not a multiple of {where}.heads {self.heads}")
-        check_head_to_head(self.head_to_head, self.attention, self.heads)
+        check_heads(self.head_to_head, self.heads)
 
 
 def _head_to_head(config: TransformerConfig) -> HeadToHead | None:

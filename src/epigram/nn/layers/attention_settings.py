@@ -9,6 +9,7 @@ from epigram.core.config_types import Range
 from epigram.core.effects import Only, Unless
 from epigram.nn.layers.encoder import EncoderSettings
 from epigram.nn.layers.head_to_head import Site
+from epigram.nn.layers.types import DataSpec
 
 CORRELATION = Only("attention", "correlation")
 
@@ -32,3 +33,12 @@ class AttentionSettings(EncoderSettings):
     row_norm: Annotated[bool, CORRELATION] = True
     temperature: Annotated[float, Range(gt=0.0), CORRELATION] = 1.0
     learn_temperature: Annotated[bool, CORRELATION] = False
+
+    def check(self, context: DataSpec) -> None:
+        """Raise ValueError also if head-to-head attention is selected for correlations, which have one head."""
+        if self.head_to_head != "none" and self.attention == "correlation":
+            raise ValueError(
+                f"encoder.head_to_head is {self.head_to_head!r}, but encoder.attention is 'correlation', which has one "
+                "head; set encoder.attention to dot, or encoder.head_to_head to none"
+            )
+        super().check(context)

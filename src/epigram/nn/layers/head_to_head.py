@@ -23,16 +23,9 @@ def token_mean(x: Tensor, valid: Tensor | None) -> Tensor:
     return torch.bmm(share.unsqueeze(1), tokens).view(len(x), x.shape[1], -1)
 
 
-def check_head_to_head(setting: str, attention: str, heads: int) -> None:
-    """Raise ValueError if `setting` selects head-to-head attention, and the `attention` has one head."""
-    if setting == "none":
-        return
-    if attention != "dot":
-        raise ValueError(
-            f"encoder.head_to_head is {setting!r}, but encoder.attention is {attention!r}, which has one head; set "
-            "encoder.attention to dot, or encoder.head_to_head to none"
-        )
-    if heads < 2:
+def check_heads(setting: str, heads: int) -> None:
+    """Raise ValueError if `setting` selects head-to-head attention, and there is one head."""
+    if setting != "none" and heads < 2:
         raise ValueError(
             f"encoder.head_to_head is {setting!r}, but the attention has one head; "
             "set the encoder's heads to at least 2, or head_to_head to none"

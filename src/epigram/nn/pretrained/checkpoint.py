@@ -31,7 +31,7 @@ def load_bert(folder: Path) -> Bert | None:
     if isinstance(values, dict):
         check_config(values, f"{folder}/config.json")
     config = BertConfig.of(values) if isinstance(values, dict) else None
-    files = _files(folder)
+    files = weight_files(folder)
     return None if config is None or not files else bert_with_weights(config, _tensors(files))
 
 
@@ -64,7 +64,7 @@ def _bert_weight_name(name: str) -> str:
     return name
 
 
-def _files(folder: Path) -> list[Path]:
+def weight_files(folder: Path) -> list[Path]:
     """Return the safetensors files of the weights: one file, or the files of the index, or none."""
     if (folder / WEIGHTS).is_file():
         return [folder / WEIGHTS]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from epigram.checkpoints.folders import awaits_download, checkpoint_folder
 from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import read_json
+from epigram.nn.pretrained.checkpoint import weight_files
 from epigram.nn.pretrained.config_check import check_config
 
 WIDTHS = ("hidden_size", "dim", "d_model")  # names differ between families
@@ -26,7 +27,7 @@ def read_checkpoint_info(checkpoint: str) -> CheckpointInfo | None:
     """Return the architecture and sizes of `checkpoint`, or None for one that the stage encode has yet to download.
 
     Raises the errors of `checkpoint_folder`, InputMissingError if the folder has no safetensors weights, DataError if
-    its config.json is not that of a supported encoder.
+    its config.json is not that of a supported encoder or its index of weights is broken.
     """
     if awaits_download(checkpoint):
         return None
@@ -40,7 +41,7 @@ def read_checkpoint_info(checkpoint: str) -> CheckpointInfo | None:
             "and num_attention_heads are required; set the view's checkpoint to the folder of such an encoder"
         )
     check_config(values, f"{folder}/config.json")
-    if not any(folder.glob("model*.safetensors")):
+    if not weight_files(folder):
         raise InputMissingError(
             f"checkpoint {checkpoint!r} has no model.safetensors, the only supported format; save the model with "
             "its method save_pretrained"

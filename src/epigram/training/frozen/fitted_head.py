@@ -5,8 +5,6 @@ A head with random weights takes some hundred steps to learn what a regression f
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from epigram.core.effects import unused
@@ -19,18 +17,14 @@ ROWS = 2_000  # texts of the regression at most
 JUDGES = 10  # one of so many texts judges the penalty
 
 
-def unused_by_head(head: Any) -> bool:
-    """Return whether the setting `train.fitted_head` has no effect on a head with the settings `head`."""
-    return "train.fitted_head" in unused(TrainingConfig(), "train", {"head": head})
-
-
 def can_fit_head(model: Classifier, train: TextBatches) -> bool:
     """Return whether the head can start from a regression on `train`: not on one text, nor on a student's labels.
 
     The labels of a student are probabilities.
     """
     classes = train.labels is not None and not train.labels.is_floating_point()
-    return classes and len(train) > 1 and not unused_by_head(model.head.config)
+    without_effect = unused(TrainingConfig(), "train", {"head": model.head.config})
+    return classes and len(train) > 1 and "train.fitted_head" not in without_effect
 
 
 def fit_head(model: Classifier, train: TextBatches, class_weight: ClassWeight) -> None:
