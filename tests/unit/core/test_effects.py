@@ -28,7 +28,7 @@ class Settings(Strict):
     rate: float = 0.0
     free: int = 1
     temperature: Annotated[Annotated[Positive, Only("kind", "cosine", "correlation")], Unless("rate", 0.0)] = 1
-    pool: Annotated[str, Unless("data.one", True, when=("pool", "mean", "max"), because="{data.one} is one state")] = (
+    pool: Annotated[str, Unless("data.one", True, when=("pool", "mean", "max"), because="{data.one}: one state")] = (
         "mean"
     )
     sizes: Annotated[bool, Only("data.checkpoint", None)] = True
