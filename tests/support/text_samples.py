@@ -11,10 +11,11 @@ import polars as pl
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from epigram.stages import augment, encode
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.dataset.validated_corpus import SPLITS, ValidatedCorpus
 from epigram.text.settings import AugmentSettings, EncodeSettings, ViewSettings
+from epigram.workflow.augment import write_prompt
+from epigram.workflow.encode import encode_view
 
 settings.register_profile("unhurried", deadline=None)  # no deadline, so that a busy machine causes no failure
 settings.load_profile("unhurried")
@@ -116,7 +117,7 @@ def encoded_in(
 ) -> View:
     """Encode rows in a view called v with the part-of-speech table in `pos`; write everything else below `root`."""
     validated(root / "validated", language, rows, task=task, token_labels=token_labels)
-    augment.run(AugmentSettings(template=template), root / "validated", root / "augmented")
+    write_prompt(AugmentSettings(template=template), root / "validated", root / "augmented")
     folders = (root / "validated", root / "augmented", pos, root / "out")
-    encode.run("v", view or ViewSettings(), EncodeSettings(**settings), *folders)
+    encode_view("v", view or ViewSettings(), EncodeSettings(**settings), *folders)
     return View.load(root / "out")

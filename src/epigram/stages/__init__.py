@@ -1,4 +1,4 @@
-"""The stages of dvc.yaml, one module per stage.
+"""The stages of dvc.yaml, one module per stage: they read settings and call the step of the same name in `workflow`.
 
-A module imports libraries in its functions, so that `run_stage` starts the supervisor before they are loaded.
+A module imports its step in `main`, so that `run_stage` starts the supervisor before libraries are loaded.
 """

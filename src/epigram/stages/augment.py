@@ -5,40 +5,23 @@ python -m epigram.stages.augment VALIDATED OUT
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 
-from epigram.core.files import atomic_folder, write_json, write_text
 from epigram.core.settings import Params
-from epigram.process.display import echo
 from epigram.process.exits import handle_errors
 from epigram.process.stage_process import arguments, run_stage
 from epigram.text.settings import AugmentSettings
 
 PARAMS = ("augment",)
-PREVIEW_TEXTS = 5
-
-
-def run(settings: AugmentSettings, validated: Path, out: Path) -> None:
-    """Write prompt.json and preview.txt, the first training texts with the prompt."""
-    from epigram.text.dataset.validated_corpus import ValidatedCorpus
-    from epigram.text.prompts.prompts import TEXT, build_prompt
-
-    corpus = ValidatedCorpus.read(validated)
-    prompt = build_prompt(settings.template, corpus.language, corpus.label_names or corpus.labels)
-    first = next(iter(corpus.batches("train", "text", size=PREVIEW_TEXTS)))["text"]
-    with atomic_folder(out) as folder:
-        write_json(folder / "prompt.json", prompt)
-        preview = "".join(f"{prompt['prefix']}{text}{prompt['suffix']}\n" for text in islice(first, PREVIEW_TEXTS))
-        write_text(folder / "preview.txt", preview)
-    echo(f"prompt: {prompt['prefix']}" + (f"{TEXT}{prompt['suffix']}" if prompt["suffix"] else ""))
 
 
 @handle_errors
 def main() -> None:
     """Read the settings and write the prompt."""
+    from epigram.workflow.augment import write_prompt
+
     validated, out = map(Path, arguments("VALIDATED", "OUT"))
-    run(Params.read(PARAMS).section("augment", AugmentSettings), validated, out)
+    write_prompt(Params.read(PARAMS).section("augment", AugmentSettings), validated, out)
 
 
 if __name__ == "__main__":

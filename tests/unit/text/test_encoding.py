@@ -12,12 +12,12 @@ from tokenizers import Tokenizer, models
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import sha256
-from epigram.stages import encode
 from epigram.text.dataset import validated_corpus as rows_module
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.settings import EncodeSettings, ViewSettings
 from epigram.text.tokens.encoding import TextEncoder
 from epigram.text.tokens.tokenizers import SPECIALS, load, vocabulary_of
+from epigram.workflow.encode import encode_view
 from tests.support.text_samples import EN, ZH
 
 
@@ -199,7 +199,7 @@ def test_missing_inputs_are_named(encoded: Any, pos: Path, tmp_path: Path) -> No
     (tmp_path / "validated" / "dev.parquet").unlink()
     folders = (tmp_path / "validated", tmp_path / "augmented", pos, tmp_path / "other")
     with pytest.raises(InputMissingError, match=r"dev\.parquet"):
-        encode.run("v", ViewSettings(), EncodeSettings(), *folders)
+        encode_view("v", ViewSettings(), EncodeSettings(), *folders)
     assert not (tmp_path / "other").exists()
 
 

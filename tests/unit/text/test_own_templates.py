@@ -12,11 +12,11 @@ import yaml
 from epigram.core.config_types import validate_as
 from epigram.core.errors import ParameterError
 from epigram.data.sources.source import SOURCES, load_source
-from epigram.stages import augment
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.prompts.prompts import build_prompt, mask_counts
 from epigram.text.settings import AugmentSettings, OwnTemplate, ViewSettings
 from epigram.text.tokens.tokenizers import load, vocabulary_of
+from epigram.workflow.augment import write_prompt
 from tests.support.text_samples import EN, ZH, validated
 
 FOLDER = Path(__file__).parents[3] / SOURCES
@@ -34,7 +34,7 @@ def augmented(folder: Path, section: AugmentSettings, rows: Any, language: str, 
     validated(folder / "validated", language, rows)
     path = folder / "validated/corpus.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"label_names": names}))
-    augment.run(section, folder / "validated", folder / "out")
+    write_prompt(section, folder / "validated", folder / "out")
     preview = (folder / "out/preview.txt").read_text(encoding="utf-8").splitlines()
     return json.loads((folder / "out/prompt.json").read_text(encoding="utf-8")) | {"preview": preview}
 

@@ -14,11 +14,11 @@ import polars as pl
 import pytest
 
 from epigram.core.errors import DataError, InputMissingError
-from epigram.stages import pos_table as stage
 from epigram.text.pos import lexicons
 from epigram.text.pos.pos_table import SCHEMA, PosTable, add_entries, build, load, weights_for
 from epigram.text.pos.tagsets import FUNCTION_EN, FUNCTION_ZH, NOTIONAL_EN, NOTIONAL_ZH, is_notional
 from epigram.text.settings import PosTableSettings
+from epigram.workflow.pos_table import write_pos_table
 from tests.support.text_samples import EN, ZH, validated
 
 FIVE = ["的", "了", "么", "着", "吗"]
@@ -111,7 +111,7 @@ def test_growing_adds_unseen_words_and_changes_no_row(table: PosTable) -> None:
 @pytest.mark.parametrize(("language", "rows"), [("zh", ZH), ("en", EN)])
 def test_the_stage_reports_coverage_and_notional_share(tmp_path: Path, language: str, rows: Any) -> None:
     validated(tmp_path / "validated", language, rows)
-    stage.run(PosTableSettings(), tmp_path / "validated", tmp_path / "versions", tmp_path / "pos")
+    write_pos_table(PosTableSettings(), tmp_path / "validated", tmp_path / "versions", tmp_path / "pos")
     about = json.loads((tmp_path / "pos" / "about.json").read_text(encoding="utf-8"))
     assert about["levels"] == {"1": 3500, "2": 3000, "3": 1605}
     assert about["version"] == 1
@@ -126,7 +126,7 @@ def test_the_stage_reports_coverage_and_notional_share(tmp_path: Path, language:
 def test_the_stage_learns_the_words_of_train_alone_and_covers_them(tmp_path: Path) -> None:
     rows = {split: [(text, label) for label in ("pos", "neg")] for split, text in NEW.items()}
     validated(tmp_path / "validated", "en", rows)
-    stage.run(PosTableSettings(), tmp_path / "validated", tmp_path / "versions", tmp_path / "pos")
+    write_pos_table(PosTableSettings(), tmp_path / "validated", tmp_path / "versions", tmp_path / "pos")
     entries = set(load(tmp_path / "pos").frame.filter(language="en")["entry"])
     assert entries & set(NEW.values()) == {NEW["train"]}
     about = json.loads((tmp_path / "pos" / "about.json").read_text(encoding="utf-8"))

@@ -12,10 +12,10 @@ import pytest
 
 from epigram.core.errors import DataError
 from epigram.core.files import sha256
-from epigram.stages import pos_table as stage
 from epigram.text.pos.pos_table import PosTable, build, load
 from epigram.text.pos.pos_versions import SCHEMA, WORDS, add_version, find_words, publish, read_version
 from epigram.text.settings import PosTableSettings
+from epigram.workflow.pos_table import write_pos_table
 from tests.support.text_samples import encoded_in, validated
 
 
@@ -112,7 +112,7 @@ CORPUS = {
 
 
 def run_stage(folder: Path) -> PosTable:
-    stage.run(PosTableSettings(), folder / "validated", folder / "versions", folder / "pos")
+    write_pos_table(PosTableSettings(), folder / "validated", folder / "versions", folder / "pos")
     return load(folder / "pos")
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epigram.stages import augment
 from epigram.text.prompts.prompts import build_prompt
 from epigram.text.settings import AugmentSettings
 from epigram.text.tokens.tokenizers import MASK
+from epigram.workflow.augment import write_prompt
 from tests.support.text_samples import EN, ZH, validated
 
 LABELS = st.lists(st.text(min_size=1, max_size=12) | st.sampled_from([MASK, "[UNK]", "pos"]), min_size=2, unique=True)
@@ -64,7 +64,7 @@ def test_the_auto_prompt_hides_every_word() -> None:
 @pytest.mark.parametrize(("language", "rows"), [("zh", ZH), ("en", EN)])
 def test_the_stage_writes_the_prompt_and_shows_it(tmp_path: Path, language: str, rows: dict) -> None:  # type: ignore[type-arg]
     validated(tmp_path / "validated", language, rows)
-    augment.run(AugmentSettings(template="complex"), tmp_path / "validated", tmp_path / "out")
+    write_prompt(AugmentSettings(template="complex"), tmp_path / "validated", tmp_path / "out")
     made = json.loads((tmp_path / "out" / "prompt.json").read_text(encoding="utf-8"))
     assert made["masks"] == 2
     preview = (tmp_path / "out" / "preview.txt").read_text(encoding="utf-8").splitlines()

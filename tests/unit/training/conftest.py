@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from epigram.stages import augment, encode
 from epigram.text.pos.pos_table import build, save
 from epigram.text.settings import (
     AugmentSettings,
@@ -15,6 +14,8 @@ from epigram.text.settings import (
     PosTableSettings,
     ViewSettings,
 )
+from epigram.workflow.augment import write_prompt
+from epigram.workflow.encode import encode_view
 from tests.support.pretraining import CORPUS
 from tests.support.text_samples import validated
 
@@ -32,13 +33,13 @@ def encoded_view(tmp_path_factory: pytest.TempPathFactory) -> Callable[[ViewSett
     validated(folder / "validated", "en", CORPUS)
     (folder / "pos").mkdir()
     save(build(PosTableSettings()), folder / "pos", {})
-    augment.run(AugmentSettings(), folder / "validated", folder / "augmented")
+    write_prompt(AugmentSettings(), folder / "validated", folder / "augmented")
 
     def run(view: ViewSettings) -> Path:
         out = folder / f"{view.tokenizer}-{view.prompt}-{view.pretrain is not None}"
         if not out.exists():
             places = (folder / "validated", folder / "augmented", folder / "pos", out)
-            encode.run("v", view, EncodeSettings(), *places)
+            encode_view("v", view, EncodeSettings(), *places)
         return out
 
     return run

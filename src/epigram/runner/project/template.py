@@ -53,5 +53,5 @@ def contents() -> dict[str, bytes]:
 
 def depend_on_version(text: str) -> str:
     """Return dvc.yaml with the installed version as a parameter of every stage, instead of dependencies on code."""
-    text = CODE.sub("", text).replace("src/epigram/stages", "epigram.stages")
+    text = CODE.sub("", text).replace("src/epigram/", "epigram.")
     return PARAMS.sub(rf"\1, {{{RECORD}: [version]}}]", text)

@@ -1,0 +1,34 @@
+"""Check of the raw corpus, and its splits."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from epigram.core.files import atomic_folder, write_json, write_text
+from epigram.data.corpus import spool_corpus
+from epigram.data.sources.source import read_source
+from epigram.data.validation.data_report import render_page
+from epigram.data.validation.settings import ValidateSettings
+from epigram.data.validation.validate import validate
+from epigram.process.display import echo
+
+
+def validate_corpus(settings: ValidateSettings, raw: Path, out: Path) -> None:
+    """Write the three splits of the source in `raw`, corpus.json and the report to `out`, atomically.
+
+    Raises DataError, with all faults in one message, for a corpus that breaks a rule.
+    """
+    source = read_source(raw / "source.json")
+    with atomic_folder(out) as folder:
+        spool = folder / "rows"
+        spool.mkdir()
+        result = validate(spool_corpus(source, raw, spool), source, settings)
+        for name, part in result.parts.items():
+            part.write(folder / f"{name}.parquet")
+        shutil.rmtree(spool)
+        result.corpus.write(folder)
+        write_json(folder / "report.json", result.report)
+        write_text(folder / "report.html", render_page(result.report))
+    for note in result.corpus.notes:
+        echo(note)
