@@ -16,6 +16,7 @@ from epigram.training.loop.trainer import Trainer
 from epigram.training.resume import mark_finished, read_finished, resume_folder
 from tests.support.runs import BATCHES, KilledError, ended, trainer
 
+PLACE = Path(".epigram/state/train/textcnn")  # of the resume state
 BAD = 5  # the step, counted from 1, with a NaN loss
 
 
@@ -179,7 +180,7 @@ def test_where_halves_do_not_fit_later_the_next_run_goes_on_from_whole_batches_t
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(TryAgainError, match="out of memory at step 6"), resume_folder("train", "textcnn") as state:
+    with pytest.raises(TryAgainError, match="out of memory at step 6"), resume_folder(PLACE) as state:
         shrinking(state / "steps", 8, 8, 4, 4, 4, 3).run()
     assert names(state / "steps") == ["step-00000002"]
     assert ended(trainer("textcnn", state / "steps")) == {**ended(trainer("textcnn")), "first": 2}
@@ -206,7 +207,7 @@ def test_where_memory_runs_out_in_an_update_the_step_is_not_repeated(
     monkeypatch.chdir(tmp_path)
     with (
         pytest.raises(TryAgainError, match="out of memory in the update of the weights; free memory and rerun"),
-        resume_folder("train", "textcnn") as state,
+        resume_folder(PLACE) as state,
     ):
         made = trainer("textcnn", state / "steps")
         assert len(made.optimizer.param_groups) == 2
@@ -221,7 +222,7 @@ def test_where_memory_runs_out_behind_it_a_model_of_halves_is_not_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, done: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(MemoryError), resume_folder("train", "textcnn") as state:
+    with pytest.raises(MemoryError), resume_folder(PLACE) as state:
         made = shrinking(state / "steps", 8, room)
         made.run()
         (state / "seed-0").mkdir()

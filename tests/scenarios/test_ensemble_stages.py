@@ -16,8 +16,8 @@ from epigram.evaluation.records.ensemble_record import EnsembleRecord
 from epigram.evaluation.records.results import read_evaluation
 from epigram.inference.predictors.open_predictor import open_predictor
 from epigram.runner.retraining.challenge import read_predictions
-from epigram.stages.ensemble import load_split
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
+from epigram.workflow.ensemble import evaluated_split
 from tests.support.bad_input import Workshop
 from tests.support.certain import (
     compare,
@@ -94,7 +94,7 @@ def test_texts_that_differ_only_in_case_and_punctuation_are_one_group(single: Wo
     changed = rows.with_columns(text=pl.Series([*texts, *(f"text {n}" for n in range(rows.height - 5))]))
     changed.write_parquet(tmp_path / "dev.parquet")
     corpus = replace(ValidatedCorpus.read(single.root / "data/validated"), folder=tmp_path)
-    groups = load_split(evaluation, corpus, "dev").groups
+    groups = evaluated_split(evaluation, corpus, "dev").groups
     assert groups is not None and len(groups) == rows.height
     assert len(set(groups[:3].tolist())) == 1 and len(set(groups.tolist())) == rows.height - 2
 

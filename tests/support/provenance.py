@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from epigram.models.recipe import Recipe
-from epigram.stages.train import train_seed
 from epigram.training.config import configure
 from epigram.training.distributed.threads import resolve_threads
 from tests.support.text_samples import encoded_in
+from tests.support.trained import train_seed
 
 TEXTS = [(f"{word} film {n}", label) for n in range(8) for word, label in (("good", "pos"), ("bad", "neg"))]
 

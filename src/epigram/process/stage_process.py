@@ -24,6 +24,9 @@ from epigram.process.outcome import OUTCOME_FILE, Outcome, current_stage
 from epigram.process.signals import Terminated
 from epigram.process.startup import limit_library_threads
 
+STATE = Path(".epigram/state")  # progress of interrupted stages
+SPEED = Path("data/speed")  # measured times; no DVC output, because dvc.lock is the same on every machine
+
 CRASH_SIGNALS = {-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGTRAP}
 LIBRARY_EXIT_CODES = {1, 127}  # exit codes of libraries; epigram uses neither
 PARENT = "EPIGRAM_PARENT"  # variable with the id of the process that has started this one to train with others

@@ -10,136 +10,25 @@ its members one after another; it is written outside OUT, to data/speed/ensemble
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from epigram.core.errors import ParameterError
-from epigram.core.files import atomic_folder, read_json, sha256, write_json
 from epigram.core.settings import Params
-from epigram.evaluation.records.ensemble_record import ENSEMBLE, EnsembleRecord
 from epigram.evaluation.settings import EnsembleSettings, EvaluateSettings
-from epigram.process.display import echo
 from epigram.process.exits import handle_errors
-from epigram.process.stage_process import arguments, run_stage
-
-if TYPE_CHECKING:
-    from epigram.evaluation.ensemble.build_ensemble import Combined
-    from epigram.evaluation.records.results import Evaluated, SplitName
-    from epigram.evaluation.splits import GoldSplit
-    from epigram.text.dataset.validated_corpus import ValidatedCorpus
+from epigram.process.stage_process import SPEED, arguments, run_stage
 
 PARAMS = ("systems", "evaluate", "ensemble")
-SPEED = Path("data/speed")
-
-
-def load_split(evaluation: Evaluated, corpus: ValidatedCorpus, name: SplitName) -> GoldSplit:
-    """Return the labels and texts of the rows of a split that were evaluated, in their order."""
-    import numpy as np
-
-    from epigram.core.arrays import Ragged
-    from epigram.evaluation.splits import GoldSplit
-    from epigram.evaluation.tokens.word_predictions import Words
-    from epigram.text.dataset.text_matching import loose_text
-
-    known = evaluation.split(name)
-    split = name if known.folds is None else "train"
-    columns = [*([] if split == "train" else ["in_train"]), *([] if known.words is None else ["tokens"])]
-    found = corpus.frame_of(split, known.rows, "text", *columns)
-    words = None
-    if known.words is not None:
-        texts, separator = found["tokens"].fill_null([]).to_list(), "" if corpus.language == "zh" else " "
-        gold = Ragged(known.words.labels, known.words.offsets)
-        words = Words(names=corpus.token_labels, labels=gold, texts=texts, separator=separator)
-    in_train = found["in_train"].to_numpy() if "in_train" in found else np.zeros(len(known.rows), np.bool_)
-    return GoldSplit(
-        labels=known.labels,
-        rows=known.rows,
-        texts=found["text"].to_list(),
-        in_train=in_train,
-        words=words,
-        folds=known.folds,
-        groups=found.select(loose_text()).to_series().rank("dense").to_numpy(),
-    )
-
-
-def write(out: Path, combined: Combined, pruned: Path) -> None:
-    """Write `out` atomically: the record and, if there is an ensemble, its evaluation and models."""
-    from epigram.evaluation.records.results import write_files
-
-    with atomic_folder(out) as new:
-        if combined.evaluation is not None:
-            write_files(new, combined.evaluation)
-            for number in range(len(combined.evaluation.metrics.seeds)):
-                _write_model(new, combined, number, pruned)
-        combined.record.write(new)
-
-
-def _write_model(folder: Path, combined: Combined, number: int, pruned: Path) -> None:
-    """Write the model folder of the seed at place `number`."""
-    from epigram.models import ensemble, manifest
-
-    assert combined.evaluation is not None
-    metrics, record = combined.evaluation.metrics, combined.record
-    seed = metrics.seeds[number]
-    weights = {each.system: each.weights[number] for each in record.members if each.weights[number]}
-    folders = {name: pruned / name / f"seed-{seed.seed}" for name in weights}
-    members = {name: manifest.read_provenance(each) for name, each in folders.items()}
-    data = {"data": manifest.parameters_hash(**{name: each.get("data") for name, each in members.items()})}
-    if len(rows := {each.get("rows", "") for each in members.values()}) == 1:
-        data["rows"] = rows.pop()
-    saved = ensemble.SavedEnsemble(
-        folder=folder / f"seed-{seed.seed}",
-        labels=metrics.labels,
-        multi=metrics.task == "multi",
-        weights=weights,
-        temperature=record.temperatures[number],
-        thresholds=seed.thresholds or [0.5] * len(metrics.labels),
-    )
-    ensemble.save(saved, ensemble.copy_members(folders), data)
-
-
-def write_speed(record: EnsembleRecord, out: Path, pruned: Path, seed: int) -> None:
-    """Write the speed of the first seed's ensemble, if those of its members were measured on this machine."""
-    speeds: list[dict[str, Any]] = []
-    for member in (each for each in record.members if each.weights[0]):
-        file, manifest = SPEED / f"{member.system}.json", pruned / member.system / f"seed-{seed}" / "manifest.json"
-        if not file.is_file() or (measured := read_json(file)).get("model") != sha256(manifest):
-            return
-        speeds.append(measured)
-    times = {
-        "ms_per_text": sum(each["ms_per_text"] for each in speeds),
-        "texts_per_second": 1 / sum(1 / each["texts_per_second"] for each in speeds),
-    }
-    write_json(SPEED / f"{ENSEMBLE}.json", {**times, "model": sha256(out / f"seed-{seed}" / "manifest.json")})
 
 
 @handle_errors
 def main() -> None:
     """Read the settings, select the members, and write the ensemble."""
-    from epigram.evaluation.ensemble.build_ensemble import build
-    from epigram.evaluation.records.results import SPLITS, read_evaluation
-    from epigram.evaluation.records.student_record import read_students
-    from epigram.text.dataset.validated_corpus import ValidatedCorpus
+    from epigram.workflow.ensemble import combine_systems
 
-    validated, evaluated, pruned, out = map(Path, arguments("VALIDATED", "EVALUATED", "PRUNED", "OUT"))
+    folders = map(Path, arguments("VALIDATED", "EVALUATED", "PRUNED", "OUT"))
     params = Params.read(PARAMS)
-    names = list(params.section("systems", dict[str, Any]))
-    if not names:
-        raise ParameterError("params.yaml: systems is empty; expected at least one system")
-    settings, corpus = params.section("ensemble", EnsembleSettings), ValidatedCorpus.read(validated)
-    unranked = {name for name, student in read_students(pruned, names).items() if student.unranked}
-    ranked = [name for name in names if name not in unranked]
-    systems = [read_evaluation(evaluated / name) for name in ranked] if settings.enabled else []
-    splits = [load_split(systems[0], corpus, split) for split in SPLITS] if systems else []
-    combined = build(systems, splits, settings, params.section("evaluate", EvaluateSettings))
-    write(out, combined, pruned)
-    if combined.evaluation is None:
-        echo(f"no ensemble: {combined.record.reason}")
-        return
-    metrics = combined.evaluation.metrics
-    write_speed(combined.record, out, pruned, metrics.seeds[0].seed)
-    members = ", ".join(f"{each.system} {each.weight:.2f}" for each in combined.record.members)
-    scores = f"dev {100 * metrics.dev_score.value:.1f}, test {100 * metrics.test_score.value:.1f}"
-    echo(f"ensemble of {members}: {scores}")
+    names, settings = list(params.section("systems", dict[str, Any])), params.section("ensemble", EnsembleSettings)
+    combine_systems(names, settings, params.section("evaluate", EvaluateSettings), *folders, speed=SPEED)
 
 
 if __name__ == "__main__":

@@ -19,27 +19,25 @@ from epigram.training.distributed import parallel
 from epigram.training.loop.checkpoints import HALVED_SUFFIX, Checkpoints
 from epigram.training.notes import READ_ERRORS, digest, read_note, write_note
 
-ROOT = Path(".epigram/state")
 CODE_PREFIXES = ("epigram.", "__main__")  # modules whose code is part of the fingerprint if they are loaded
 PACKAGE = Path(__file__).parents[1]
 NAMED_PARTS = ("nn", "training")  # packages whose modules are imported by name, maybe after the fingerprint is taken
 
 
 @contextmanager
-def resume_folder(stage: str, name: str, *facts: Any) -> Iterator[Path]:
-    """Yield the folder for a stage's progress on `name`; it is removed on success.
+def resume_folder(folder: Path, *facts: Any) -> Iterator[Path]:
+    """Yield a folder in `folder`, which ends in STAGE/NAME, for the progress of a stage on NAME; remove it on success.
 
-    The folder depends on `facts` and the package's code. If memory runs out, progress with halved batches is removed,
-    so that the next run has the same result as one with enough memory. Raises TryAgainError while another process does
-    the same work.
+    The yielded folder depends on `facts` and the package's code. If memory runs out, progress with halved batches is
+    removed, so that the next run has the same result as one with enough memory. Raises TryAgainError while another
+    process does the same work.
     """
-    folder = ROOT / stage / name
     state = folder / parallel.from_first(lambda: fingerprint(*facts))
     if parallel.rank():
         yield state
         return
-    busy = f"another process is running {stage} of {name}; rerun when it has finished"
-    with exclusive_lock(folder.with_name(f"{name}.lock"), lambda process: busy):
+    busy = f"another process is running {folder.parent.name} of {folder.name}; rerun when it has finished"
+    with exclusive_lock(folder.with_name(f"{folder.name}.lock"), lambda process: busy):
         try:
             _discard_others(folder, state)
             yield state

@@ -26,7 +26,7 @@ from epigram.evaluation.tokens.word_predictions import Words, most_likely, word_
 from epigram.inference.predictors.measure import combine_seeds
 from epigram.models.predict import Predicted
 from epigram.report.columns import comparison_markdown
-from epigram.stages.evaluate import load_words
+from epigram.workflow.evaluate import gold_words
 from tests.support.evaluation_samples import corpus, system, words, wrongly
 
 PLAIN = ["O", "LOC", "PER"]
@@ -170,11 +170,11 @@ def validated(rows: list[tuple[int, list[str] | None, list[str] | None]]) -> pl.
 def test_gold_words_are_all_words_of_the_rows_in_the_views_order(tmp_path):
     view = SimpleNamespace(token_labels=["O", "PER"], language="en", view="token")
     frame = validated([(4, ["a", "b"], ["O", "PER"]), (5, None, None), (6, [], []), (7, ["c"], ["PER"])])
-    found = load_words(frame, view, tmp_path / "dev.parquet")
+    found = gold_words(frame, view, tmp_path / "dev.parquet")
     assert [row.tolist() for row in found.labels] == [[0, 1], [], [], [1]]
     assert found.texts == [["a", "b"], [], [], ["c"]]
     with pytest.raises(DataError, match=r"dev\.parquet: token label 'LOC' is not in the view token"):
-        load_words(validated([(1, ["a"], ["LOC"])]), view, tmp_path / "dev.parquet")
+        gold_words(validated([(1, ["a"], ["LOC"])]), view, tmp_path / "dev.parquet")
 
 
 def test_words_are_scored_beside_the_sentence_that_systems_are_ranked_by():

@@ -12,11 +12,11 @@ import torch
 from epigram.inference.predictors import measure
 from epigram.inference.predictors.measure import milliseconds_per_text
 from epigram.recipes.registry import RECIPES
-from epigram.stages.train import train_seed
 from epigram.text.tokens.encoding import TextEncoder
 from epigram.training.config import configure
 from epigram.training.distributed.threads import resolve_threads
 from tests.support.text_samples import EN
+from tests.support.trained import train_seed
 
 WARM = 5  # texts that are predicted before the time is measured
 

@@ -18,11 +18,11 @@ from epigram.models.complexity import flops
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
 from epigram.recipes.registry import RECIPES
-from epigram.stages.train import train_seed
 from epigram.text.settings import ViewSettings
 from epigram.training.config import configure
 from epigram.training.distributed.threads import resolve_threads
 from tests.support.text_samples import EN
+from tests.support.trained import train_seed
 
 ENCODER = {"kind": "transformer", "width": 16, "heads": 2, "hidden": 16, "depth": 1}
 

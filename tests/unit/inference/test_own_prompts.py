@@ -14,11 +14,11 @@ from epigram.inference.onnx.export import export
 from epigram.inference.predictors.predictor import Predictor
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
-from epigram.stages.train import train_seed
 from epigram.text.settings import OwnTemplate, ViewSettings
 from epigram.training.config import configure
 from epigram.training.distributed.threads import resolve_threads
 from tests.support.text_samples import EN
+from tests.support.trained import train_seed
 
 ENCODER = {"kind": "transformer", "width": 16, "heads": 2, "hidden": 16, "depth": 1}
 LONG = " ".join(["good slow film"] * 9)

@@ -19,8 +19,8 @@ from epigram.core.errors import DataError
 from epigram.core.files import sha256
 from epigram.inference.onnx.export import export
 from epigram.models.manifest import read_provenance
+from epigram.pruning.prune_model import prune_model
 from epigram.pruning.settings import PruneSettings
-from epigram.stages.prune import prune_seed
 from tests.support.provenance import TEXTS, manifest, trained, view_of
 
 Run = Callable[..., tuple[int, str, str]]
@@ -45,13 +45,13 @@ def test_a_pruned_model_has_its_own_parameters_and_weights(saved: tuple[Any, Pat
     drops = {tol: PruneSettings(threshold=0.0, rule="shallowest", tolerance=tol, epochs=1) for tol in (1.0, 0.9)}
     found = []
     for tolerance, settings in drops.items():
-        prune_seed("mine", view, folder, settings, tmp_path / str(tolerance))
+        prune_model("mine", view, folder, settings, tmp_path / str(tolerance))
         found.append(manifest(tmp_path / str(tolerance))["provenance"])
     before = manifest(folder)["provenance"]
     assert {key for key in before if found[0][key] != before[key]} == {"parameters", "weights"}
     assert found[0]["parameters"] != found[1]["parameters"]
     assert found[0]["weights"] == sha256(tmp_path / "1.0/model.safetensors")
-    prune_seed("mine", view, folder, PruneSettings(threshold=1.0), tmp_path / "whole")
+    prune_model("mine", view, folder, PruneSettings(threshold=1.0), tmp_path / "whole")
     assert manifest(tmp_path / "whole")["provenance"] == before
 
 

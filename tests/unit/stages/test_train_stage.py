@@ -95,7 +95,7 @@ def test_a_shared_setting_without_effect_is_a_warning(
 def test_a_training_says_what_it_runs_on_and_the_model_remembers_it(
     stage: Callable[..., dict[str, Any]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hardware, "has_unused_gpu", lambda: True)
+    monkeypatch.setattr("epigram.workflow.train.has_unused_gpu", lambda: True)
     manifest = stage({"recipe": "textcnn", "train": {**QUICK, "precision": "bf16"}}, ViewSettings())
     device = "cuda" if torch.cuda.is_available() else "cpu"
     assert manifest["hardware"] == {**hardware.hardware("bf16", torch.device(device)), "precision": "bf16"}
@@ -107,7 +107,7 @@ def test_a_training_says_what_it_runs_on_and_the_model_remembers_it(
 def test_a_model_without_a_network_does_not_speak_of_devices(
     stage: Callable[..., dict[str, Any]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hardware, "has_unused_gpu", lambda: True)
+    monkeypatch.setattr("epigram.workflow.train.has_unused_gpu", lambda: True)
     stage({"recipe": "tfidf_svm"}, ViewSettings())
     said = capsys.readouterr().out
     assert "device" not in said and "GPU" not in said
@@ -116,11 +116,11 @@ def test_a_model_without_a_network_does_not_speak_of_devices(
 def test_resume_state_of_another_precision_is_discarded(
     stage: Callable[..., dict[str, Any]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(*_: Any, out: Path, **__: Any) -> None:
+    def stop(name: str, origin: object, out: Path, targets: object) -> None:
         out.mkdir(parents=True, exist_ok=True)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(train, "train_seed", stop)
+    monkeypatch.setattr("epigram.workflow.train.train_model", stop)
 
     def start() -> None:
         stage({"recipe": "textcnn", "train": QUICK}, ViewSettings())

@@ -20,15 +20,15 @@ from epigram.models.serialization import load
 from epigram.models.settings import System
 from epigram.nn.layers.loss import PLAIN, LossOptions
 from epigram.nn.layers.types import DataSpec, Tokens
+from epigram.pruning.prune_model import prune_model
 from epigram.pruning.settings import PruneSettings
 from epigram.recipes.registry import RECIPES
-from epigram.stages.prune import prune_seed
-from epigram.stages.train import train_seed
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.check_system import check_system
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.class_weights import balanced_weights
 from epigram.training.objectives.classification import Classification
+from tests.support.trained import train_seed
 
 LOSS = {"class_weight": "balanced", "label_smoothing": 0.2, "focal_gamma": 1.0}
 SMALL = {"kind": "embedding", "width": 16}
@@ -93,7 +93,7 @@ def test_pruning_fine_tunes_with_the_same_loss(view: View, tmp_path: Path, monke
 
     monkeypatch.setattr(Classification, "prepare", noted)
     settings = PruneSettings(threshold=0.0, rule="shallowest", tolerance=1.0, epochs=1)
-    prune_seed("mine", view, tmp_path / "model", settings, tmp_path / "pruned")
+    prune_model("mine", view, tmp_path / "model", settings, tmp_path / "pruned")
     (options,) = found
     assert options.weight is not None and options.focal_gamma == 2.0
     assert sorted(options.weight.tolist()) == pytest.approx([1000 / 1900, 10.0])

@@ -23,10 +23,9 @@ from epigram.models.predict import predict
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
 from epigram.models.settings import System
+from epigram.pruning.prune_model import prune_model
 from epigram.pruning.settings import PruneSettings
 from epigram.recipes.registry import RECIPES
-from epigram.stages.prune import prune_seed
-from epigram.stages.train import train_seed
 from epigram.text.settings import ViewSettings
 from epigram.training.check_student import check_student
 from epigram.training.check_system import check_system
@@ -41,6 +40,7 @@ from epigram.training.resume import read_finished
 from tests.support.runs import Always, Fatal, KilledError
 from tests.support.small_systems import build, recipe_of
 from tests.support.text_samples import EN
+from tests.support.trained import train_seed
 
 NAME, KIND, TOKENS, FIRST = "setfit", "contrastive_classifier", 40, 10
 CONFIG = TrainingConfig(epochs=30, batch_size=16, learning_rate=0.03, weight_decay=0.0, precision="fp32")
@@ -244,7 +244,7 @@ def test_the_saved_model_answers_like_the_trained_one(encoded: Any, tmp_path: Pa
     texts = batches_of(view, "dev", template_of(view, config.max_length, trained), torch.device("cpu"))
     trained.temperature.fill_(float(saved.model.temperature))
     assert_array_equal(predict(saved.model, texts).logits, predict(trained, texts).logits)
-    prune_seed("x", view, tmp_path / "trained", PruneSettings(rule="shallowest", tolerance=1.0), tmp_path / "pruned")
+    prune_model("x", view, tmp_path / "trained", PruneSettings(rule="shallowest", tolerance=1.0), tmp_path / "pruned")
     about = read_finished(tmp_path / "pruned")["about"]  # it would be fine-tuned on labels
     assert (about["accepted"], about["depth_full"], about["depth"]) == (False, 2, 2)
     assert about["reason"] == "the head is fitted to the encoder as it is"

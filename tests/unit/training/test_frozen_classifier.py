@@ -21,10 +21,9 @@ from epigram.models.recipe import HEADS, parse_part
 from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from epigram.pruning.depth import prune
+from epigram.pruning.prune_model import prune_model
 from epigram.pruning.settings import PruneSettings
 from epigram.recipes.registry import RECIPES
-from epigram.stages.prune import prune_seed
-from epigram.stages.train import train_seed
 from epigram.text.settings import ViewSettings
 from epigram.training import check_system
 from epigram.training.config import TrainingConfig, configure
@@ -36,6 +35,7 @@ from epigram.training.preflight import placeholder_spec
 from epigram.training.resume import read_finished
 from tests.support.small_systems import build, recipe_of, texts_of
 from tests.support.text_samples import EN
+from tests.support.trained import train_seed
 
 NAME = "embedding_linear"
 OPTIONS = FitOptions(config=TrainingConfig(), path="systems.x", seed=0, rate=0.0)
@@ -248,7 +248,7 @@ def test_the_prune_stage_does_not_prune_it(encoded: Any, tmp_path: Path) -> None
     view, recipe = encoded(EN, "en"), recipe_of(NAME)
     config = replace(configure("x", recipe), threads=1)
     train_seed("x", recipe, config, view, None, 0, tmp_path / "trained")
-    prune_seed("x", view, tmp_path / "trained", PruneSettings(threshold=1.0, tolerance=1.0), tmp_path / "pruned")
+    prune_model("x", view, tmp_path / "trained", PruneSettings(threshold=1.0, tolerance=1.0), tmp_path / "pruned")
     about = read_finished(tmp_path / "pruned")["about"]
     found = about["reason"], about["accepted"], about["depth_full"], about["depth"]
     assert found == ("the head is fitted to the encoder as it is", False, 2, 2)

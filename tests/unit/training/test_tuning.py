@@ -20,11 +20,11 @@ from epigram.models.classifier import Classifier
 from epigram.models.predict import Predicted, predict
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
+from epigram.pruning.prune_model import prune_model
 from epigram.pruning.settings import PruneSettings
-from epigram.stages.prune import prune_seed
-from epigram.stages.train import train_seed
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig
+from tests.support.trained import train_seed
 
 RNG = np.random.default_rng(0)
 ENCODER = {"kind": "transformer", "width": 16, "heads": 2, "hidden": 16, "depth": 2}
@@ -89,7 +89,7 @@ def test_a_pruned_model_has_a_temperature_of_its_own(tmp_path: Path, encoded: Ca
     view, folder = encoded(corpus, language="en"), tmp_path / "model"
     train_seed("mine", RECIPE, CONFIG, view, None, 0, folder)
     settings = PruneSettings(threshold=0.0, rule="shallowest", tolerance=1.0, epochs=1)
-    prune_seed("mine", view, folder, settings, tmp_path / "pruned")
+    prune_model("mine", view, folder, settings, tmp_path / "pruned")
     model = load(tmp_path / "pruned").model
     assert model.depth < load(folder).model.depth
     wanted = best_temperature(raw(tmp_path / "pruned", view, "dev"), np.array(view.split("dev").labels))

@@ -16,6 +16,7 @@ from epigram.core.files import atomic_folder, read_json, sha256, write_json
 from epigram.evaluation.quality.data_quality import FILES
 from epigram.process.display import echo
 from epigram.process.outcome import Outcome
+from epigram.process.stage_process import SPEED
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.runs import run_page
 from epigram.runner.workspace.links import set_link
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from epigram.evaluation.records.summary import Summary
 
 FAILED = "-failed"  # what follows the name of a run in the name of the folder of a failed one
-SPEED_FOLDER = Path("data/speed")  # measured times; no DVC output, because dvc.lock is the same on every machine
 EXECUTED_STATES = {"Completed", "Failed", "Cancelled"}
 
 
@@ -148,7 +148,7 @@ def create_artifacts(run: Run, graph: Graph, folder: Path) -> None:
 
 def _speed(workspace: Path, row: dict[str, Any], graph: Graph) -> dict[str, Any]:
     """Return the measured speed of the row's model; empty if the measurement belongs to another model."""
-    file = workspace / SPEED_FOLDER / f"{row['system']}.json"
+    file = workspace / SPEED / f"{row['system']}.json"
     outs = [out for stage in graph for out in stage.outs if out.name == row["system"]]
     manifests = [out / f"seed-{row['seeds'][0]}" / "manifest.json" for out in reversed(outs)]  # the final model first
     manifest = next((each for each in manifests if each.is_file()), None)

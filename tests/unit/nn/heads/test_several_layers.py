@@ -22,11 +22,11 @@ from epigram.nn.heads.linear import LinearConfig
 from epigram.nn.heads.tagger import TaggerConfig
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from epigram.recipes.registry import RECIPES
-from epigram.stages.train import train_seed
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig
 from epigram.training.fitters.frozen_classifier import encode
 from tests.support.layered import CONTEXT, Stack
+from tests.support.trained import train_seed
 
 THREE = Stack([[0] * 8, [1] * 8])  # with the embeddings, three layers of width 2
 VALID = torch.tensor([[True, True], [True, False]])

@@ -1,4 +1,4 @@
-"""Tests of the prune stage: token labels in fine-tuning, the recorded accuracy, and the precision of the evaluation."""
+"""Pruning of a system: token labels in fine-tuning, the recorded accuracy, and the precision of the evaluation."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from epigram.models.serialization import load
 from epigram.pruning import depth
 from epigram.pruning.depth import PruningResult
 from epigram.pruning.probe import probe
+from epigram.pruning.prune_model import prune_model
 from epigram.pruning.settings import PruneSettings
 from epigram.recipes.registry import RECIPES
-from epigram.stages import prune as stage
-from epigram.stages.train import train_seed
 from epigram.text.dataset.encoded_dataset import View
-from epigram.training import tuning
 from epigram.training.config import configure
 from epigram.training.distributed.threads import resolve_threads
 from epigram.training.resume import read_finished
+from epigram.workflow.prune import prune_system, unpruned_records
 from tests.support.precisions import discards
 from tests.support.text_samples import encoded_in
+from tests.support.trained import train_seed
 
 ENCODER = {"kind": "transformer", "width": 16, "heads": 2, "hidden": 16, "depth": 3}
 DROPS = PruneSettings(threshold=0.0, rule="shallowest", tolerance=1.0, epochs=1)  # the layers above the first good one
@@ -66,7 +66,7 @@ def test_fine_tuning_sees_no_token_label_that_training_did_not(tmp_path: Path, p
     shown, hidden = (tagged(tmp_path / str(marked), pos, marked=marked) for marked in (True, False))
     folder = trained(shown, tmp_path / "model", {"kind": "tagger"}, token_supervision=0.0, epochs=2)
     for name, view in (("first", shown), ("second", hidden)):
-        stage.prune_seed("mine", view, folder, DROPS, tmp_path / name)
+        prune_model("mine", view, folder, DROPS, tmp_path / name)
         assert read_finished(tmp_path / name)["about"]["accepted"]
     first, second = (load(tmp_path / name).model.state_dict() for name in ("first", "second"))
     assert all(torch.equal(first[name], second[name]) for name in first)
@@ -75,7 +75,7 @@ def test_fine_tuning_sees_no_token_label_that_training_did_not(tmp_path: Path, p
 def test_a_pruned_model_notes_the_accuracy_of_its_texts_whatever_training_stops_on(tmp_path: Path, pos: Path) -> None:
     view = tagged(tmp_path, pos)
     folder = trained(view, tmp_path / "model", {"kind": "tagger"}, stop_on="token", epochs=2)
-    stage.prune_seed("mine", view, folder, DROPS, tmp_path / "pruned")
+    prune_model("mine", view, folder, DROPS, tmp_path / "pruned")
     saved = load(tmp_path / "pruned")
     dev = batches_of(view, "dev", saved.frame)
     predicted = predict(saved.model, dev)
@@ -103,7 +103,7 @@ BLOCK = 4 * (16 * 16 + 16) + 2 * (16 * 16 + 16) + 2 * 2 * 16  # parameters: atte
 def test_each_depth_has_its_accuracy_and_costs_a_layer_more_than_the_one_before(tmp_path: Path, pos: Path) -> None:
     view = tagged(tmp_path, pos)
     folder = trained(view, tmp_path / "model", {"kind": "linear"}, epochs=1)
-    stage.prune_seed("mine", view, folder, DROPS, tmp_path / "pruned")
+    prune_model("mine", view, folder, DROPS, tmp_path / "pruned")
     about, facts, saved = read_finished(tmp_path / "pruned")["about"], read_json(folder / "manifest.json"), load(folder)
     assert (about["accepted"], about["depth_full"], about["depth"]) == (True, 3, 1)
     table = about["tradeoff"]
@@ -129,10 +129,10 @@ def test_what_each_depth_costs_is_counted_on_the_cpu(
         return found[-1]
 
     monkeypatch.setattr(depth, "prune", noted)
-    stage.prune_seed("mine", view, folder, REFUSED, tmp_path / "cpu")
+    prune_model("mine", view, folder, REFUSED, tmp_path / "cpu")
     monkeypatch.setattr(depth, "prune", lambda model, *_, **__: replace(found[0], model=model))
     monkeypatch.setattr(dataset_batches, "default_device", lambda: torch.device("meta"))
-    stage.prune_seed("mine", view, folder, REFUSED, tmp_path / "meta")
+    prune_model("mine", view, folder, REFUSED, tmp_path / "meta")
     on_cpu, on_meta = (read_finished(tmp_path / device)["about"]["tradeoff"] for device in ("cpu", "meta"))
     assert len(on_cpu) == 3
     assert on_meta == on_cpu
@@ -144,9 +144,9 @@ def test_a_pruned_model_has_thresholds_of_its_own_and_one_that_is_kept_whole_its
     several = [(text, [label]) for text, label, *_ in rows(32, 0)]
     view = encoded_in(tmp_path, pos, dict.fromkeys(("train", "dev", "test"), several), "en", task="multi")
     folder = trained(view, tmp_path / "model", {"kind": "linear"}, precision="fp32", epochs=1)
-    monkeypatch.setattr(tuning, "tune", lambda model, *_: [model.depth / 10, 0.9])
+    monkeypatch.setattr("epigram.pruning.prune_model.tune", lambda model, *_: [model.depth / 10, 0.9])
     for name, settings in (("pruned", DROPS), ("whole", REFUSED)):
-        stage.prune_seed("mine", view, folder, settings, tmp_path / name)
+        prune_model("mine", view, folder, settings, tmp_path / name)
     assert load(tmp_path / "pruned").thresholds == [0.1, 0.9]
     assert load(tmp_path / "whole").thresholds == load(folder).thresholds != [0.1, 0.9]
 
@@ -162,7 +162,7 @@ def test_a_run_in_float32_is_judged_in_it(
     several = [(text, [label]) for text, label, *_ in rows(32, 0)]
     view = encoded_in(tmp_path, pos, dict.fromkeys(("train", "dev", "test"), several), "en", task="multi")
     folder = trained(view, tmp_path / "model", head, precision="fp32", epochs=1)
-    stage.prune_seed("mine", view, folder, DROPS, tmp_path / "pruned")
+    prune_model("mine", view, folder, DROPS, tmp_path / "pruned")
     measured, saved = measure(tmp_path / "pruned", view), load(tmp_path / "pruned")
     alone = predict(saved.model, batches_of(view, "dev", saved.frame), precision="fp32")
     assert saved.model.depth < 3
@@ -184,9 +184,9 @@ def test_a_model_that_the_manifest_rules_out_is_recorded_as_if_it_were_loaded(
     config = resolve_threads(configure(system, recipe), recipe, None)
     settings = PruneSettings(enabled=enabled)
     train_seed(system, recipe, config, view, None, 0, tmp_path / "seed-0")
-    stage.prune_seed(system, view, tmp_path / "seed-0", settings, tmp_path / "pruned")
+    prune_model(system, view, tmp_path / "seed-0", settings, tmp_path / "pruned")
     loaded = SeedPruning.from_dict(read_finished(tmp_path / "pruned")["about"])
-    assert stage.unpruned_records(tmp_path, [0], settings) == [loaded]
+    assert unpruned_records(tmp_path, [0], settings) == [loaded]
     assert loaded.depth == depth
 
 
@@ -196,7 +196,7 @@ def test_a_model_of_several_layers_that_was_trained_by_gradient_has_to_be_loaded
 ) -> None:
     view = tagged(tmp_path / "data", pos)
     trained(view, tmp_path / "seed-0", {"kind": "linear"}, epochs=1)
-    assert stage.unpruned_records(tmp_path, [0], PruneSettings(enabled=enabled)) == []
+    assert unpruned_records(tmp_path, [0], PruneSettings(enabled=enabled)) == []
 
 
 def test_resume_state_of_another_precision_is_discarded(
@@ -209,10 +209,10 @@ def test_resume_state_of_another_precision_is_discarded(
     view = tagged(tmp_path / "data", pos)
     trained(view, tmp_path / "models/seed-0", {"kind": "linear"}, epochs=1)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(stage, "prune_seed", stop)
+    monkeypatch.setattr("epigram.pruning.prune_model.prune_model", stop)
 
     def start() -> None:
-        stage.prune_seeds("mine", view.folder, Path("models"), DROPS, [0], Path("out"))
+        prune_system("mine", DROPS, [0], view.folder, Path("models"), Path("out"), state=Path("state"))
 
     assert discards(start, KeyboardInterrupt, monkeypatch, capsys) == [False, False, True]
 
@@ -225,7 +225,7 @@ def test_a_student_keeps_its_layers_and_its_record(tmp_path: Path, pos: Path, mo
     manifest = read_json(folder / "manifest.json")
     write_json(folder / "manifest.json", manifest | {"provenance": manifest["provenance"] | {"teacher": "0" * 64}})
     (tmp_path / "models/student.json").write_text("{}")
-    stage.prune_seeds("mine", view.folder, tmp_path / "models", DROPS, [0], tmp_path / "out")
+    prune_system("mine", DROPS, [0], view.folder, tmp_path / "models", tmp_path / "out", state=tmp_path / "state")
     record = PruningRecord.read(tmp_path / "out")
     assert record is not None
     assert (record.seeds[0].accepted, record.seeds[0].depth) == (False, 3)

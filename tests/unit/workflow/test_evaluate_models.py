@@ -1,4 +1,4 @@
-"""Tests of the evaluate stage: each seed has its own predictions; words and plain class are those of view and model."""
+"""Evaluation of a system: each seed has its own predictions; the words are the view's, the plain class the model's."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from epigram.evaluation import evaluate_system
-from epigram.evaluation.records import results
-from epigram.inference.predictors import measure
-from epigram.stages import evaluate as stage
+from epigram.evaluation.settings import EvaluateSettings
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
+from epigram.workflow import evaluate as step
 from tests.support.text_samples import encoded_in
 
 TEXTS = {"en": ("good film", ["good", "film"]), "zh": ("好片", ["好", "片"])}
@@ -29,7 +27,7 @@ def tagged(root: Path, pos: Path, language: str) -> View:
 @pytest.mark.parametrize(("language", "between"), [("en", " "), ("zh", "")])
 def test_words_are_joined_as_the_language_writes_them(language: str, between: str, tmp_path: Path, pos: Path) -> None:
     view = tagged(tmp_path, pos, language)
-    words = stage.load_split(view, ValidatedCorpus.read(tmp_path / "validated"), "dev").words
+    words = step.gold_split(view, ValidatedCorpus.read(tmp_path / "validated"), "dev").words
     assert words is not None
     assert [words.separator.join(row) for row in words.texts] == [TEXTS[language][0]] * 2
     assert words.separator == between
@@ -59,23 +57,15 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
         given["timed"] = folder.name, texts, count
         return 1.5
 
-    monkeypatch.setattr(measure, "measure", measured)
-    monkeypatch.setattr(measure, "milliseconds_per_text", timed)
-    monkeypatch.setattr(measure, "combine_seeds", combined)
-    monkeypatch.setattr(evaluate_system, "evaluate_system", evaluated)
-    monkeypatch.setattr(results, "write_evaluation", lambda *_: None)
-    monkeypatch.setattr(stage, "sha256", lambda _: "")
-    params = {
-        "evaluate": {"timing_texts": 9},
-        "dataset": "x",
-        "seeds": [7, 2, 5],
-        "views": {"v": {}},
-        "systems": {"mine": {"view": "v"}},
-    }
-    (tmp_path / "params.yaml").write_text(json.dumps(params))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["evaluate", "mine", "validated", str(view.folder), "pruned", "out"])
-    stage.main()
+    monkeypatch.setattr(step, "measure", measured)
+    monkeypatch.setattr(step, "milliseconds_per_text", timed)
+    monkeypatch.setattr(step, "combine_seeds", combined)
+    monkeypatch.setattr(step, "evaluate_system", evaluated)
+    monkeypatch.setattr(step, "write_evaluation", lambda *_: None)
+    monkeypatch.setattr(step, "sha256", lambda _: "")
+    folders = (tmp_path / "validated", view.folder, tmp_path / "pruned", tmp_path / "out")
+    settings = EvaluateSettings(timing_texts=9)
+    step.evaluate_models("mine", settings, [7, 2, 5], *folders, speed=tmp_path / "speed")
     assert given["seeds"] == [7, 2, 5]
     passed = {"dev_output": "dev", "test_output": "test", "costs": "cost", "alone": "alone", "thresholds": "thresholds"}
     for key, name in {**passed, "temperatures": "temperature"}.items():
@@ -83,5 +73,5 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
     assert given["target"].plain == 1, "the class that the model takes for plain"
     assert given["decision"] == "decoder"
     assert given["timed"] == ("seed-7", ["good film", "good film"], 9)
-    speed = json.loads((tmp_path / "data/speed/mine.json").read_text())
+    speed = json.loads((tmp_path / "speed/mine.json").read_text())
     assert speed == {"ms_per_text": 1.5, "texts_per_second": 900.0, "model": ""}

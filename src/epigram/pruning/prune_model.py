@@ -1,0 +1,73 @@
+"""Pruning of the model of one seed, from the trained model to the saved folder."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+from epigram.inference.dataset_batches import batches_of, default_device
+from epigram.models.manifest import TrainingFacts
+from epigram.models.provenance import PROVENANCE, parameters_hash, read
+from epigram.models.serialization import Saved, load, save_changed
+from epigram.pruning.depth import PruningResult, prune
+from epigram.pruning.settings import PruneSettings
+from epigram.pruning.tradeoff import seed_record
+from epigram.text.dataset.encoded_dataset import View
+from epigram.training.config import TrainingConfig
+from epigram.training.loop.checkpoints import Checkpoints
+from epigram.training.loop.progress import Printer
+from epigram.training.resume import mark_finished
+from epigram.training.tuning import tune
+
+
+def prune_model(name: str, view: View, folder: Path, settings: PruneSettings, out: Path) -> None:
+    """Prune the model of one seed in `folder`, resuming from its last checkpoint, and write the final model to `out`.
+
+    The model of a student stays as it is.
+    """
+    saved, facts = load(folder), TrainingFacts.read(folder)
+    config = TrainingConfig(**facts.training)
+    torch.set_num_threads(int(config.threads))  # the number of threads that trained the model
+    torch.manual_seed(facts.seed)
+    printer, checkpoints = Printer(f"{name} seed {facts.seed}"), Checkpoints(out.with_name(f"{out.name}-steps"))
+    device = default_device()
+    train = batches_of(view, "train", saved.frame, device, token_supervision=(config.token_supervision, facts.seed))
+    dev = None if view.folds else batches_of(view, "dev", saved.frame, device)
+    length = (dev or train).median_length
+    if facts.taught:
+        reason = "fine-tuning after dropping layers learns labels alone, not what the teacher taught"
+        pruned = PruningResult(model=saved.model, reason=reason)
+    else:
+        pruned = prune(
+            copy.deepcopy(saved.model).to(device),  # the loaded model stays on the CPU, for the FLOP counts
+            train,
+            dev,
+            classes=len(saved.labels),
+            settings=settings,
+            config=config,
+            rate=facts.rate,
+            seed=facts.seed,
+            by_gradient=facts.by_gradient,
+            report=printer,
+            checkpoints=checkpoints,
+        )
+    _write(saved, pruned, view, config, settings, out)
+    printer.close(f"{name} seed {facts.seed}: {pruned.reason}")
+    mark_finished(out, checkpoints, asdict(seed_record(saved, pruned, facts, length)))
+
+
+def _write(
+    saved: Saved, pruned: PruningResult, view: View, config: TrainingConfig, settings: PruneSettings, out: Path
+) -> None:
+    if not pruned.accepted:
+        shutil.copytree(saved.folder, out)
+        return
+    thresholds, trained = tune(pruned.model, view, saved.frame, config.precision), read(saved.folder)
+    parameters = parameters_hash(trained=trained.get("parameters"), prune=vars(settings))
+    provenance = {**trained, "data": view.fingerprint, "parameters": parameters}
+    facts = {"dev_accuracy": pruned.dev_accuracy, PROVENANCE: provenance}
+    save_changed(out, saved, pruned.model, facts, thresholds)

@@ -1,0 +1,80 @@
+"""Comparison of the systems of a run on the development set: ranking, choice and report."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from epigram.core.errors import InputMissingError, ParameterError
+from epigram.core.files import atomic_folder, write_text
+from epigram.evaluation.comparison import compare
+from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord
+from epigram.evaluation.pruning_record import PruningRecord
+from epigram.evaluation.results import read_evaluation, read_metrics, read_text
+from epigram.evaluation.settings import CompareSettings
+from epigram.evaluation.student_record import read_students
+from epigram.evaluation.summary import read_corpus, with_sizes, write_summary
+from epigram.process.display import echo
+from epigram.report.columns import comparison_markdown
+from epigram.report.dvc_plots import write_plots
+from epigram.report.page import render
+
+DOCUMENTS = ("README.md", "history.json", "manifest.json", "out_of_fold.safetensors")  # not needed to predict
+
+
+def compare_systems(
+    names: Sequence[str],
+    settings: CompareSettings,
+    validated: Path,
+    examined: Path,
+    evaluated: Path,
+    ensemble: Path,
+    pruned: Path,
+    out: Path,
+) -> None:
+    """Compare the systems `names` and the ensemble, choose one, and write `out` with its model and a report.
+
+    The ensemble, if there is one, is compared like a system. Students whose development score is not their own are not
+    ranked.
+    """
+    if not names:
+        raise ParameterError("params.yaml: systems is empty; expected at least one system")
+    corpus, data_page = read_corpus(validated / "corpus.json"), read_text(validated / "report.html")
+    record, quality_page = EnsembleRecord.read(ensemble), read_text(examined / "report.html")
+    folders = [evaluated / name for name in names]
+    folders += [ensemble] if record.members else []
+    systems = {metrics.system: metrics for metrics in map(read_metrics, folders)}
+    students = read_students(pruned, names)
+    homes = {name: ensemble if name == ENSEMBLE else pruned / name for name in systems}
+    models = {name: homes[name] / f"seed-{metrics.seeds[0].seed}" for name, metrics in systems.items()}
+    unranked = {name: student.unranked for name, student in students.items() if student.unranked}
+    if len(unranked) == len(names):
+        raise ParameterError(
+            "params.yaml: every system has a teacher, and none of them can be ranked (docs/systems.md); add a system "
+            "without a teacher"
+        )
+    summary = compare(corpus, map(read_evaluation, folders), settings.alpha, settings.prefer, unranked)
+    summary = with_sizes(summary, {name: _megabytes(folder) for name, folder in models.items()})
+    prunings = {name: PruningRecord.read(pruned / name) for name in systems}
+    with atomic_folder(out) as temporary:
+        write_summary(temporary / "summary.json", summary)
+        write_text(temporary / "comparison.md", comparison_markdown(summary))
+        write_text(
+            temporary / "report.html", render(summary, systems, prunings, data_page, record, quality_page, students)
+        )
+        write_plots(temporary, summary, systems, homes)
+        _copy_model(homes[summary.chosen_system] / f"seed-{summary.chosen_seed}", temporary / "chosen")
+    echo(summary.verdict)
+
+
+def _megabytes(folder: Path) -> float:
+    """Return the size of the weights, tokenizers and settings of a model."""
+    files = [file for file in folder.rglob("*") if file.is_file() and file.name not in DOCUMENTS]
+    return round(sum(file.stat().st_size for file in files) / 1e6, 3)
+
+
+def _copy_model(folder: Path, to: Path) -> None:
+    if not folder.is_dir():
+        raise InputMissingError(f"{folder} (the chosen model) is missing: run dvc repro")
+    shutil.copytree(folder, to)
