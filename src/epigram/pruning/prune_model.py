@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from epigram.inference.dataset_batches import batches_of, default_device
+from epigram.inference.predictors.dataset_batches import batches_of, default_device
 from epigram.models.manifest import TrainingFacts
 from epigram.models.provenance import PROVENANCE, parameters_hash, read
 from epigram.models.serialization import Saved, load, save_changed

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.core.files import atomic_folder, write_text
-from epigram.evaluation.comparison import compare
-from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord
-from epigram.evaluation.pruning_record import PruningRecord
-from epigram.evaluation.results import read_evaluation, read_metrics, read_text
+from epigram.evaluation.comparison.comparison import compare
+from epigram.evaluation.records.ensemble_record import ENSEMBLE, EnsembleRecord
+from epigram.evaluation.records.pruning_record import PruningRecord
+from epigram.evaluation.records.results import read_evaluation, read_metrics, read_text
+from epigram.evaluation.records.student_record import read_students
+from epigram.evaluation.records.summary import read_corpus, with_sizes, write_summary
 from epigram.evaluation.settings import CompareSettings
-from epigram.evaluation.student_record import read_students
-from epigram.evaluation.summary import read_corpus, with_sizes, write_summary
 from epigram.process.display import echo
 from epigram.report.columns import comparison_markdown
 from epigram.report.dvc_plots import write_plots

@@ -11,13 +11,13 @@ import numpy as np
 from epigram.core.errors import ParameterError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json
 from epigram.core.ragged import Ragged
-from epigram.evaluation.build_ensemble import Combined, build
-from epigram.evaluation.ensemble_record import ENSEMBLE, EnsembleRecord
-from epigram.evaluation.results import SPLITS, Evaluated, SplitName, read_evaluation, write_files
+from epigram.evaluation.ensemble.build_ensemble import Combined, build
+from epigram.evaluation.records.ensemble_record import ENSEMBLE, EnsembleRecord
+from epigram.evaluation.records.results import SPLITS, Evaluated, SplitName, read_evaluation, write_files
+from epigram.evaluation.records.student_record import read_students
 from epigram.evaluation.settings import EnsembleSettings, EvaluateSettings
 from epigram.evaluation.splits import GoldSplit
-from epigram.evaluation.student_record import read_students
-from epigram.evaluation.word_predictions import Words
+from epigram.evaluation.tokens.word_predictions import Words
 from epigram.models import ensemble, provenance
 from epigram.process.display import echo
 from epigram.text.dataset.text_matching import loose_text

@@ -12,12 +12,11 @@ from epigram.core.errors import DataError
 from epigram.core.files import sha256, write_json
 from epigram.core.ragged import Ragged
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.results import write_evaluation
+from epigram.evaluation.records.results import write_evaluation
 from epigram.evaluation.settings import EvaluateSettings
 from epigram.evaluation.splits import GoldSplit, Target
-from epigram.evaluation.word_predictions import Words
-from epigram.inference.latency import milliseconds_per_text
-from epigram.inference.measure import combine_seeds, measure
+from epigram.evaluation.tokens.word_predictions import Words
+from epigram.inference.predictors.measure import combine_seeds, measure, milliseconds_per_text
 from epigram.process.display import echo
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.dataset.validated_corpus import ValidatedCorpus

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from epigram.core.files import atomic_folder, write_text
-from epigram.evaluation.data_quality import write_quality
-from epigram.evaluation.examine_train import examine_train
+from epigram.evaluation.quality.data_quality import write_quality
+from epigram.evaluation.quality.examine_train import examine_train
 from epigram.evaluation.settings import ExamineSettings
 from epigram.process.display import echo
 from epigram.report.quality import describe_quality, render_quality

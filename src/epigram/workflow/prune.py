@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from epigram.core.files import atomic_folder, read_json
-from epigram.evaluation.pruning_record import PruningRecord, SeedPruning
+from epigram.evaluation.records.pruning_record import PruningRecord, SeedPruning
 from epigram.models.manifest import TrainingFacts
 from epigram.pruning.settings import PruneSettings
 
@@ -50,7 +50,7 @@ def _prune_models(
     name: str, settings: PruneSettings, seeds: Sequence[int], encoded: Path, models: Path, out: Path, state: Path
 ) -> None:
     """Prune the models that an interrupted call has not finished, and write `out`."""
-    from epigram.inference.dataset_batches import default_device
+    from epigram.inference.predictors.dataset_batches import default_device
     from epigram.pruning.prune_model import prune_model
     from epigram.text.dataset.encoded_dataset import View
     from epigram.training.distributed.hardware import hardware

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from epigram.core.files import atomic_folder
-from epigram.inference.dataset_batches import count_truncated, default_device, template_of
+from epigram.inference.predictors.dataset_batches import count_truncated, default_device, template_of
 from epigram.models.settings import System
 from epigram.process.display import echo
 from epigram.training.check_student import check_student
