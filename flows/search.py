@@ -9,9 +9,9 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from epigram.runner.prefect.stage import RETRY_DELAYS
-from epigram.runner.search.goal import Goal
 from epigram.runner.search.session import open_search
 from epigram.runner.workspace.request import Request
+from epigram.workflow.search.goal import Goal
 from tasks.measure import measure
 from tasks.stage import run_stages
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from epigram.runner.search.halving import Answer, Ask
 from epigram.runner.search.session import SearchSession
+from epigram.workflow.search.halving import Answer, Ask
 
 
 @task(

@@ -23,8 +23,8 @@ from typer.main import get_command
 
 from epigram.cli import app as cli
 from epigram.runner.workspace import overrides
-from epigram.runner.workspace.plan import RunPlan, write_plan
 from epigram.runner.workspace.request import Request
+from epigram.workflow.search.plan import RunPlan, write_plan
 from tests.support.families import checkpoint
 from tests.support.linear_models import TRAIN, svm
 

@@ -67,8 +67,8 @@ def _planned(request: Request, started: float, budget: str, quality: str, plan: 
     """Return the request with the plan in a file, or with the plan of a search."""
     from epigram.core.settings import dataset_of
     from epigram.runner.search.execute import execute_search
-    from epigram.runner.search.goal import parse_goal
-    from epigram.runner.workspace.plan import read_plan
+    from epigram.workflow.search.goal import parse_goal
+    from epigram.workflow.search.plan import read_plan
 
     if request.systems or request.changes or request.seeds:
         raise ParameterError("--budget and --plan set systems, settings and seeds; remove --systems, --seeds and --set")

@@ -36,9 +36,9 @@ from epigram.runner.scheduling.planned_systems import read_systems
 from epigram.runner.scheduling.schedule import Schedule, expected_seconds
 from epigram.runner.scheduling.slots import Slots, set_needs
 from epigram.runner.workspace import overrides
-from epigram.runner.workspace.plan import RunPlan
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.workspace import Workspace, open_workspace
+from epigram.workflow.search.plan import RunPlan
 
 Futures = Mapping[str, PrefectFuture[Any]]  # by stage name
 

@@ -20,8 +20,8 @@ from epigram.process.stage_process import SPEED
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.runs import run_page
 from epigram.runner.workspace.links import set_link
-from epigram.runner.workspace.plan import PLAN, RunPlan, write_plan
 from epigram.runner.workspace.workspace import Workspace
+from epigram.workflow.search.plan import PLAN, RunPlan, write_plan
 
 if TYPE_CHECKING:
     from epigram.evaluation.records.summary import Summary

@@ -1,1 +1,1 @@
-"""Search for the best systems within a time budget."""
+"""Search of a project: its workspace, the stages that encode the texts, and the process of its trials."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from epigram.runner.prefect.execution import CHECKS, Load, check_place, run_flow, start_server
-from epigram.runner.search.goal import Goal
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
+from epigram.workflow.search.goal import Goal
 
 
 def execute_search(request: Request, goal: Goal, started: float, load: Load) -> Request:

@@ -15,9 +15,9 @@ from typing import Any
 from epigram.core.config_types import validate_as
 from epigram.core.errors import EpigramError
 from epigram.core.files import read_json, write_json
-from epigram.runner.search.candidates import Facts
-from epigram.runner.search.goal import Goal
-from epigram.runner.workspace.plan import RunPlan
+from epigram.workflow.search.candidates import Facts
+from epigram.workflow.search.goal import Goal
+from epigram.workflow.search.plan import RunPlan
 
 FILE = Path(".epigram/search-plan.json")
 

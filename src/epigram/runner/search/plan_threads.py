@@ -9,7 +9,7 @@ from typing import Any
 from epigram.core.config_types import validate_as
 from epigram.models.settings import System
 from epigram.runner.scheduling.planned_systems import PlannedSystem
-from epigram.runner.workspace.plan import RunPlan
+from epigram.workflow.search.plan import RunPlan
 
 
 def with_threads(plan: RunPlan, folds: int) -> RunPlan:

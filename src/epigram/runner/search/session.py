@@ -19,21 +19,21 @@ from epigram.data.sources.source import load_source
 from epigram.models.settings import System
 from epigram.process.display import echo
 from epigram.runner.prefect.pipeline_run import PipelineRun, RunFailedError, open_run
-from epigram.runner.search import candidates
-from epigram.runner.search.candidates import Facts
-from epigram.runner.search.choose import propose
-from epigram.runner.search.costs import Costs, shortage
-from epigram.runner.search.goal import Goal, Stopwatch
-from epigram.runner.search.halving import Answer, Ask, Failed
 from epigram.runner.search.kept_plan import FILE, keep, read_kept, search_key
 from epigram.runner.search.plan_threads import with_threads
 from epigram.runner.search.trials import Trials
-from epigram.runner.workspace.plan import RunPlan
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.sentence_encoders import installed_encoder
 from epigram.runner.workspace.settings import load
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.dataset.validated_corpus import SPLITS, ValidatedCorpus
+from epigram.workflow.search import candidates
+from epigram.workflow.search.candidates import Facts
+from epigram.workflow.search.choose import propose
+from epigram.workflow.search.costs import Costs, shortage
+from epigram.workflow.search.goal import Goal, Stopwatch
+from epigram.workflow.search.halving import Answer, Ask, Failed
+from epigram.workflow.search.plan import RunPlan
 
 MIN_STAGE_SECONDS = 1.2  # of a stage in which little is done
 END_STAGES, END_SECONDS = 2.0, 2.5  # after the last stage of a system: in stages, and for the report

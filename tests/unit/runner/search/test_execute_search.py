@@ -16,9 +16,9 @@ from epigram.process.outcome import Outcome
 from epigram.runner.prefect.pipeline_run import RunFailedError
 from epigram.runner.runs.publish import Run
 from epigram.runner.search import execute
-from epigram.runner.search.goal import Goal
 from epigram.runner.service.server import Server
 from epigram.runner.workspace.request import Request
+from epigram.workflow.search.goal import Goal
 
 GOAL = Goal(seconds=60)
 

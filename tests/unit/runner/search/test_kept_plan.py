@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from epigram.runner.search.candidates import Facts
-from epigram.runner.search.goal import Goal
 from epigram.runner.search.kept_plan import FILE, keep, read_kept, search_key
-from epigram.runner.workspace.plan import RunPlan
+from epigram.workflow.search.candidates import Facts
+from epigram.workflow.search.goal import Goal
+from epigram.workflow.search.plan import RunPlan
 
 GOAL = Goal(seconds=600, quality="best")
 FACTS = Facts(language="en", train=500, dev=0, test=100, folds=5, checkpoint=None, tokens={128: 20.0})

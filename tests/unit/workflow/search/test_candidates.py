@@ -10,10 +10,10 @@ import pytest
 
 from epigram.core.config_types import validate_as
 from epigram.models.settings import System
-from epigram.runner.search import candidates
-from epigram.runner.search.candidates import Candidate, Facts
 from epigram.text.settings import ViewSettings
 from epigram.training.preflight import check_systems
+from epigram.workflow.search import candidates
+from epigram.workflow.search.candidates import Candidate, Facts
 from tests.support.sentence_encoder import write_checkpoint
 from tests.support.tiny_bert import write_bert
 

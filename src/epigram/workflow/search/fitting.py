@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from epigram.runner.search import candidates
-from epigram.runner.search.candidates import SHORTER, Candidate, Facts
-from epigram.runner.search.costs import Costs, contrastive_seconds, frozen_seconds
-from epigram.runner.search.goal import Quality
-from epigram.runner.search.halving import Pace, predicted_pace, training_seconds
 from epigram.training.trials.spec import TrialResult
+from epigram.workflow.search import candidates
+from epigram.workflow.search.candidates import SHORTER, Candidate, Facts
+from epigram.workflow.search.costs import Costs, contrastive_seconds, frozen_seconds
+from epigram.workflow.search.goal import Quality
+from epigram.workflow.search.halving import Pace, predicted_pace, training_seconds
 
 EPOCHS = (8, 6, 4, 3, 2, 1)
 PAIRS_FIRST = 200  # rows up to which an encoder trained on pairs comes before a fine-tuned one

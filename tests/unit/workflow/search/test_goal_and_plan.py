@@ -9,8 +9,8 @@ import pytest
 
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.runner.dvc.graph import Graph, Stage
-from epigram.runner.search.goal import Goal, parse_goal
-from epigram.runner.workspace.plan import RunPlan, read_plan, write_plan
+from epigram.workflow.search.goal import Goal, parse_goal
+from epigram.workflow.search.plan import RunPlan, read_plan, write_plan
 
 PLAN = RunPlan(
     dataset="评论",

@@ -10,10 +10,10 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from epigram.core.errors import EpigramError
-from epigram.runner.search.candidates import Candidate, Facts
-from epigram.runner.search.costs import step_seconds
-from epigram.runner.search.goal import Stopwatch
 from epigram.training.trials.spec import TrialResult, TrialSpec
+from epigram.workflow.search.candidates import Candidate, Facts
+from epigram.workflow.search.costs import step_seconds
+from epigram.workflow.search.goal import Stopwatch
 
 RUNGS = (500, 2_000, 8_000)  # rows of the trials of one variant
 SEARCH_SHARE = 0.4  # of the time that is left, for trials; the rest is for the final training

@@ -11,7 +11,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from epigram.runner.search.candidates import (
+from epigram.training.trials.spec import TrialResult
+from epigram.workflow.search.candidates import (
     POS_TABLE,
     Candidate,
     Facts,
@@ -20,10 +21,10 @@ from epigram.runner.search.candidates import (
     trained,
     views,
 )
-from epigram.runner.search.costs import Costs, examined_rows, linear_seconds
-from epigram.runner.search.fitting import Planned, closed_form, lengthened, total, trained_on_pairs
-from epigram.runner.search.goal import Goal, Stopwatch
-from epigram.runner.search.halving import (
+from epigram.workflow.search.costs import Costs, examined_rows, linear_seconds
+from epigram.workflow.search.fitting import Planned, closed_form, lengthened, total, trained_on_pairs
+from epigram.workflow.search.goal import Goal, Stopwatch
+from epigram.workflow.search.halving import (
     Answer,
     Ask,
     Failed,
@@ -33,8 +34,7 @@ from epigram.runner.search.halving import (
     probe_system,
     trials_fit,
 )
-from epigram.runner.workspace.plan import RunPlan
-from epigram.training.trials.spec import TrialResult
+from epigram.workflow.search.plan import RunPlan
 
 LINEAR_ROWS = 256  # rows of such a trial of the linear SVM at most; its time is scaled up with a smaller error
 PROBE_ROWS = 64  # rows of a trial that only measures the time

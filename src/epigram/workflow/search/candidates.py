@@ -12,9 +12,9 @@ from typing import Any
 from epigram.checkpoints.folders import is_sentence_encoder
 from epigram.evaluation.settings import ExamineSettings
 from epigram.models.settings import System
-from epigram.runner.search.goal import Quality
 from epigram.text.dataset.language import Language
 from epigram.text.settings import NO_TAGGER
+from epigram.workflow.search.goal import Quality
 
 ENCODED, TOKENS = "sentences", "token"  # views: of the pretrained encoder, and from scratch
 BATCH, MIN_STEPS = 32, 60  # of fine-tuning; with few rows, epochs alone have too few steps

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from epigram.runner.search.candidates import BATCH, Candidate, Facts
 from epigram.training.trials.spec import TrialResult
+from epigram.workflow.search.candidates import BATCH, Candidate, Facts
 
 # Seconds of the linear fits for each text and class, those of all penalties together, on MEASURED numbers of each text.
 # A system reads four layers of MiniLM, 1,536 numbers, or less of other encoders, but never more numbers than texts.
