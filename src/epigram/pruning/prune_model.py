@@ -10,8 +10,7 @@ from pathlib import Path
 import torch
 
 from epigram.inference.predictors.dataset_batches import batches_of, default_device
-from epigram.models.manifest import TrainingFacts
-from epigram.models.provenance import PROVENANCE, parameters_hash, read
+from epigram.models.manifest import PROVENANCE, TrainingFacts, parameters_hash, read_provenance
 from epigram.models.serialization import Saved, load, save_changed
 from epigram.pruning.depth import PruningResult, prune
 from epigram.pruning.settings import PruneSettings
@@ -66,7 +65,7 @@ def _write(
     if not pruned.accepted:
         shutil.copytree(saved.folder, out)
         return
-    thresholds, trained = tune(pruned.model, view, saved.frame, config.precision), read(saved.folder)
+    thresholds, trained = tune(pruned.model, view, saved.frame, config.precision), read_provenance(saved.folder)
     parameters = parameters_hash(trained=trained.get("parameters"), prune=vars(settings))
     provenance = {**trained, "data": view.fingerprint, "parameters": parameters}
     facts = {"dev_accuracy": pruned.dev_accuracy, PROVENANCE: provenance}

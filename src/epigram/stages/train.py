@@ -14,9 +14,9 @@ from typing import Any
 
 from epigram.core.settings import Params
 from epigram.models.settings import System
-from epigram.process.collection import no_collection
 from epigram.process.exits import handle_errors
 from epigram.process.stage_process import STATE, arguments, run_stage
+from epigram.process.startup import no_collection
 
 PARAMS = ("seeds", "train", "systems.{key}")
 

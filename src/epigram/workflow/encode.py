@@ -10,7 +10,6 @@ from epigram.data.sources.hub_models import download_checkpoint
 from epigram.process.display import echo
 from epigram.text.dataset.encoded_dataset import fold_folder
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
-from epigram.text.held_out_texts import write_keys
 from epigram.text.local_files import local_file
 from epigram.text.pos.pos_table import load
 from epigram.text.prompts.prompts import read_prompt
@@ -18,6 +17,7 @@ from epigram.text.settings import EncodeSettings, ViewSettings
 from epigram.text.student_texts import StudentTexts, WithTexts, read_texts
 from epigram.text.tokens.pretrained_tokenizers import read_checkpoint
 from epigram.text.tokens.vocabulary import build_view_tokenizer
+from epigram.text.unlabelled import write_keys
 from epigram.text.vectors.vectors import read_vectors, vectors_file
 from epigram.text.write_dataset import ViewSummary, entries_of, write_view
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json
-from epigram.core.ragged import Ragged
 from epigram.evaluation.ensemble.build_ensemble import Combined, build
 from epigram.evaluation.records.ensemble_record import ENSEMBLE, EnsembleRecord
 from epigram.evaluation.records.results import SPLITS, Evaluated, SplitName, read_evaluation, write_files
@@ -18,7 +18,8 @@ from epigram.evaluation.records.student_record import read_students
 from epigram.evaluation.settings import EnsembleSettings, EvaluateSettings
 from epigram.evaluation.splits import GoldSplit
 from epigram.evaluation.tokens.word_predictions import Words
-from epigram.models import ensemble, provenance
+from epigram.models import ensemble
+from epigram.models.manifest import parameters_hash, read_provenance
 from epigram.process.display import echo
 from epigram.text.dataset.text_matching import loose_text
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
@@ -100,8 +101,8 @@ def _write_model(folder: Path, combined: Combined, number: int, pruned: Path) ->
     seed = metrics.seeds[number]
     weights = {each.system: each.weights[number] for each in record.members if each.weights[number]}
     folders = {name: pruned / name / f"seed-{seed.seed}" for name in weights}
-    members = {name: provenance.read(each) for name, each in folders.items()}
-    data = {"data": provenance.parameters_hash(**{name: each.get("data") for name, each in members.items()})}
+    members = {name: read_provenance(each) for name, each in folders.items()}
+    data = {"data": parameters_hash(**{name: each.get("data") for name, each in members.items()})}
     if len(rows := {each.get("rows", "") for each in members.values()}) == 1:
         data["rows"] = rows.pop()
     saved = ensemble.SavedEnsemble(

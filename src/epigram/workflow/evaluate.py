@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from epigram.core.arrays import Ragged
 from epigram.core.errors import DataError
 from epigram.core.files import sha256, write_json
-from epigram.core.ragged import Ragged
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.records.results import write_evaluation
 from epigram.evaluation.settings import EvaluateSettings

@@ -7,8 +7,7 @@ from pathlib import Path
 from epigram.core.files import atomic_folder
 from epigram.process.display import echo
 from epigram.text.dataset.validated_corpus import SPLITS, ValidatedCorpus
-from epigram.text.pos.coverage import coverage
-from epigram.text.pos.pos_table import add_entries, build, save
+from epigram.text.pos.pos_table import add_entries, build, coverage, save
 from epigram.text.pos.pos_versions import add_version, read_version
 from epigram.text.pos.taggers import count_tags, tagger_for
 from epigram.text.settings import NO_TAGGER, PosTableSettings
