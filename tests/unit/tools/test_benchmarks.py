@@ -1,9 +1,11 @@
-"""Tests of the benchmark tools: rows and best peers, intervals, which results may be stored together, and tables."""
+"""The benchmarks: every family runs with --tiny, and known answers of their ratios, verdicts and intervals."""
 
 from __future__ import annotations
 
-import json
+import os
 import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +13,45 @@ import numpy as np
 import pytest
 
 from benchmarks import intervals, pages, results
-from benchmarks.rows import Reach
-from benchmarks.table import judged, table
-from benchmarks.timing import Plan
-from tests.support.benchmarks import row
+from benchmarks.rows import Measured, Reach, Row
+from benchmarks.run import FAMILIES
+from benchmarks.scale import Point, fit, grid
+from benchmarks.table import judged
+
+ROOT = Path(__file__).parents[3]
+OTHERS = ("scale", "pos_growth", "few_labels", "few_rows", "many_titles")  # programs of their own
+SLOW, FAST = Measured((2.0, 4.0, 5.0)), Measured((7.0, 8.0, 9.0))
 
 
-def comparison(name: str, **changes: Any) -> dict[str, Any]:
-    peer = {"name": "b", "value": 80.0, "difference": -1.0, "low": -2.0, "high": 0.5, "worse": False, **changes}
-    return {"name": name, "about": "texts", "ours": 79.0, "peers": [peer]}
+def tiny(*program: str) -> subprocess.CompletedProcess[str]:
+    """Run a benchmark without the mirror of real data sets."""
+    env = {name: value for name, value in os.environ.items() if name != "EPIGRAM_MIRROR"}
+    command = [sys.executable, "-m", *program, "--tiny"]
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=1800)
+
+
+@pytest.mark.extended
+def test_every_family_runs_or_names_what_it_needs() -> None:
+    done = tiny("benchmarks.run")
+    assert done.returncode == 0, done.stderr
+    told = {line.partition(":")[0]: line for line in done.stderr.splitlines()}
+    assert told.keys() >= set(FAMILIES)
+    assert all("skipped" in told[name] or told[name].endswith(" s") for name in FAMILIES)
+    skipped = {name for name in FAMILIES if "skipped" in told[name]}
+    assert skipped <= {"finetune", "fasttext", "inference", "export", "pruning"}, done.stderr
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_other_benchmark_runs(name: str) -> None:
+    done = tiny(f"benchmarks.{name}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def row(**changes: Any) -> Row:
+    values = {"work": "w", "unit": "texts/s", "ours": Measured((9.0, 10.0, 20.0)), "peers": {"a": SLOW, "b": FAST}}
+    return Row(**{**values, **changes})
 
 
 def test_a_row_compares_medians_and_keeps_the_range() -> None:
@@ -35,14 +67,9 @@ def test_the_best_peer_leads_by_the_direction_of_the_unit(unit: str, best: str, 
     assert (record["peers"][0]["name"], record["ratio"]) == (best, ratio)
 
 
-@pytest.mark.parametrize(
-    ("reach", "reached"),
-    [(Reach("≤", 10), True), (Reach("≥", 11), False), (Reach("≥", 1.3, "ratio"), False), (None, None)],
-)
-def test_a_target_is_of_our_own_value_or_of_the_ratio_to_the_best_peer(
-    reach: Reach | None, reached: bool | None
-) -> None:
-    assert row(reach=reach).reached is reached
+def comparison(name: str, **changes: Any) -> dict[str, Any]:
+    peer = {"name": "b", "value": 80.0, "difference": -1.0, "low": -2.0, "high": 0.5, "worse": False, **changes}
+    return {"name": name, "about": "texts", "ours": 79.0, "peers": [peer]}
 
 
 @pytest.mark.parametrize(("worse", "verdict"), [(False, "reached"), (True, "not reached")])
@@ -69,8 +96,6 @@ def test_a_rate_without_its_accuracy_is_not_reached(
     record = row(reach=None if bound is None else Reach("≥", bound, "ratio"), accuracy=accuracy).record()
     [found] = judged([record], [comparison("another")])
     assert found["verdict"] == verdict
-    assert (verdict or "–") in table([record])
-    assert (f": {verdict} |" in pages.rendered({**FACTS, "rows": [record], "accuracy": []})) == (verdict is not None)
 
 
 def test_the_interval_is_paired_by_text() -> None:
@@ -90,46 +115,15 @@ def test_the_interval_has_the_chance_of_the_seeds() -> None:
     assert high > 50
 
 
-def test_runs_alternate(tmp_path: Path) -> None:
-    said: list[str] = []
-
-    def works(name: str) -> dict[str, float]:
-        said.append(name)
-        return {"s": float(len(said))}
-
-    ours, peer = Plan(tmp_path).alternate(lambda: works("ours"), lambda: works("peer"), rounds=5)
-    assert said == ["ours", "peer"] * 5
-    assert (ours["s"].runs, peer["s"].median) == ((1, 3, 5, 7, 9), 6)
+def points() -> list[Point]:
+    bare = [Point("x", *point, seconds=0.0) for point in grid(tiny=False)]
+    return [replace(p, seconds=1e-6 * p.rows * p.classes**0.25 * p.length**1.5) for p in bare]
 
 
-FACTS: dict[str, Any] = {"machine": "m", "commit": "1", "corpus": {"titles": "t"}, "date": "2026-11-23", "versions": {}}
-ORDER = ("a", "b", "a accuracy")
-
-
-def found(*works: str) -> dict[str, Any]:
-    return {"rows": [{"work": work} for work in works], "settings": {"batch": 1}, "seconds": 2}
-
-
-def works_of(path: Path) -> list[str]:
-    return [entry["work"] for entry in json.loads(path.read_text())["rows"]]
-
-
-@pytest.mark.parametrize("change", [{"commit": "2"}, {"corpus": {"titles": "u"}}, {"machine": "n"}])
-def test_results_of_another_commit_corpus_or_machine_are_not_mixed(tmp_path: Path, change: dict[str, Any]) -> None:
-    path = tmp_path / "m.json"
-    results.store(path, FACTS, "a", found("a1"), ORDER)
-    other = {**FACTS, **change}
-    shared = {name: other[name] for name in results.SHARED}
-    assert results.mismatch(path, {name: FACTS[name] for name in results.SHARED}) is None
-    assert f"m.json holds results of {next(iter(change))}" in str(results.mismatch(path, shared))
-    results.store(path, other, "b", found("b1"), ORDER)
-    assert works_of(path) == ["b1"]
-
-
-def git(folder: Path, *arguments: str) -> str:
-    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    done = subprocess.run(["git", "-C", folder, *who, *arguments], check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+def test_exact_points_are_fitted_without_error() -> None:
+    exponents, error = fit(points())
+    np.testing.assert_allclose(exponents, [1.0, 0.25, 1.5], atol=1e-9)
+    assert error == pytest.approx(0.0, abs=1e-9)
 
 
 def test_the_page_shows_the_stored_results() -> None:
