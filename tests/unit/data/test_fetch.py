@@ -90,6 +90,16 @@ def test_a_file_that_changed_between_two_runs_is_fetched_whole(server: Server, t
         assert (tmp_path / "raw/train.csv").read_bytes() == shorter
 
 
+def test_a_file_that_changes_between_two_tries_is_fetched_whole(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.files["train.csv"], server.troubles["train.csv"] = CONTENT[::-1], ["cut"]
+    monkeypatch.setattr("time.sleep", lambda seconds: server.files.update({"train.csv": CONTENT}))
+    fetcher(tmp_path).fetch(one(server), tmp_path / "raw")
+    assert (tmp_path / "raw/train.csv").read_bytes() == CONTENT
+    assert [place for _, place in server.asked] == [None, f"bytes={len(CONTENT) // 2}-", None]
+
+
 def test_a_file_without_a_checksum_is_of_one_version(server: Server, tmp_path: Path) -> None:
     file = one(server, sha256=None)
     server.files["train.csv"], server.troubles["train.csv"] = CONTENT, ["cut"]

@@ -15,7 +15,7 @@ from epigram.core.errors import DataError, InputMissingError, ParameterError, So
 from epigram.core.files import sha256
 from epigram.data.sources import archives
 from epigram.data.sources.access import redact_address
-from epigram.data.sources.http import download, part_path
+from epigram.data.sources.http import download
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import File
 from epigram.data.sources.sql_and_hub import is_table_address, write_table
@@ -66,22 +66,22 @@ class Fetcher:
         else:
             _verify_and_unpack(_require_file(Path(address)), address, file, target)
 
-    def _fetch_from_web(self, address: str, file: File, target: Path) -> None:
-        """Download and unpack; if a download that an earlier run left is invalid, fetch it again, once."""
+    def _fetch_from_web(self, address: str, file: File, target: Path, *, resume: bool = True) -> None:
+        """Download and unpack; if a download of an earlier run, or a resumed one, is invalid, fetch it again, once."""
         downloaded = self.downloads / hashlib.sha256(address.encode()).hexdigest()[:16] / _file_name(address)
-        resumed = downloaded.exists() or part_path(downloaded).exists()
         from_mirror = address not in file.addresses
         self.used.append(downloaded)
-        if not downloaded.exists():
-            checked = file.sha256 is not None or (from_mirror and file.mirror_sha256 is not None)
-            download(address, downloaded, self.settings, self.pause, max_bytes=file.max_bytes, checked=checked)
+        resume = resume and (file.sha256 is not None or (from_mirror and file.mirror_sha256 is not None))
+        reused = downloaded.exists() or download(
+            address, downloaded, self.settings, self.pause, max_bytes=file.max_bytes, resume=resume
+        )
         try:
             _verify_and_unpack(downloaded, address, file, target)
         except DataError:
             downloaded.unlink()
-            if not resumed:
+            if not reused:
                 raise
-            self._fetch_from_web(address, file, target)
+            self._fetch_from_web(address, file, target, resume=False)
 
 
 def _candidate_addresses(file: File) -> Iterator[str]:
@@ -130,9 +130,8 @@ def _unpack(downloaded: Path, name: str, file: File, target: Path) -> None:
     if file.sha256 is not None and sha256(downloaded) == file.sha256:
         shutil.copyfile(downloaded, target)
     elif file.archive is not None and _is_archive(downloaded, name):
-        {"tar": archives.repack, "file": archives.unpack_one, "names": archives.write_names}[file.archive.to](
-            downloaded, target, file.archive.members
-        )
+        write = {"tar": archives.repack, "file": archives.unpack_one, "names": archives.write_names}[file.archive.to]
+        write(downloaded, target, file.archive.members)
     elif name.lower().endswith(".gz") and not file.path.endswith(".gz"):
         archives.gunzip(downloaded, target)
     else:
