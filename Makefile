@@ -75,7 +75,7 @@ test-all: $(TESTS) ## run all tests
 test-avx2: $(TESTS) ## run the tests that depend on the precision as on a processor without bfloat16; 1 minute
 	@ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(BIN)/python -m pytest -q -n 3 --dist loadfile \
 	  tests/contract/test_every_training_setting.py tests/contract/test_adapters_torch.py tests/parity/test_bfloat16*.py \
-	  tests/unit/nn/layers tests/unit/nn/heads/test_output_precision.py tests/unit/models/test_prediction_batches.py \
+	  tests/unit/nn/layers tests/unit/nn/heads/test_output_precision.py tests/unit/models/test_token_batches.py \
 	  tests/unit/inference/test_hf.py tests/scenarios/test_precision_products.py
 
 checks: $(TESTS) ## check lint, types, import contracts and known vulnerabilities of packages

@@ -1,12 +1,20 @@
-"""No code loads or writes a pickle or starts a shell."""
+"""No code loads a pickle or starts a shell; templates are complete; a missing package is named."""
 
 from __future__ import annotations
 
 import ast
+import json
+import tomllib
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from jinja2 import UndefinedError
 
+from epigram.core import extras
+from epigram.core.extras import MissingPackageError, install_command, require
+from epigram.core.templates import environment
 from tests.support.code_files import CODE
 
 MODULES = {"pickle", "cPickle", "dill", "joblib", "cloudpickle", "shelve", "marshal"}
@@ -78,3 +86,55 @@ def test_no_code_loads_or_writes_a_pickle_or_starts_a_shell() -> None:
 )
 def test_the_search_finds_what_it_looks_for(code: str) -> None:
     assert forbidden(code)
+
+
+ROOT = Path(__file__).parents[3]
+PACKAGE = ROOT / "src" / "epigram"
+
+
+@pytest.mark.parametrize("package", ["epigram.report", "epigram.data.validation"])
+def test_values_are_escaped_and_an_undefined_name_is_an_error(package: str) -> None:
+    env = environment(package)
+    assert env.from_string("{{ text }}").render(text="<b>'x' & \"y\"") == "&lt;b&gt;&#39;x&#39; &amp; &#34;y&#34;"
+    with pytest.raises(UndefinedError):
+        env.from_string("{{ absent }}").render()
+
+
+def test_the_package_contains_every_template() -> None:
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["epigram"]
+    packaged = {path for pattern in patterns for path in PACKAGE.glob(pattern)}
+    templates = set(PACKAGE.rglob("*.j2"))
+    assert len(templates) > 5
+    assert templates <= packaged
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        (None, "'/my env/python' -m pip install 'epigram[onnx]'"),
+        (
+            {"url": "file:///srv/%C3%A9pi%20gram/epigram", "dir_info": {"editable": True}},
+            "'/my env/python' -m pip install -c '/srv/épi gram/epigram/requirements.lock' "
+            "-e '/srv/épi gram/epigram[onnx]'",
+        ),
+        (
+            {"url": "file:///dist/epigram-1.0-py3-none-any.whl", "archive_info": {}},
+            "'/my env/python' -m pip install '/dist/epigram-1.0-py3-none-any.whl[onnx]'",
+        ),
+    ],
+)
+def test_the_command_installs_from_the_same_place(
+    origin: dict[str, object] | None, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = None if origin is None else json.dumps(origin)
+    monkeypatch.setattr(extras, "distribution", lambda _: SimpleNamespace(read_text=lambda _: text))
+    monkeypatch.setattr("sys.executable", "/my env/python")
+    assert install_command("onnx") == command
+
+
+def test_a_missing_package_is_named_with_the_command() -> None:
+    require("epigram run", "pipeline", "json")
+    with pytest.raises(MissingPackageError) as caught:
+        require("epigram run", "pipeline", "json", "no_such_package", "nor_this")
+    expected = "epigram run needs no_such_package, nor_this, which are not installed; run: "
+    assert str(caught.value) == expected + install_command("pipeline")

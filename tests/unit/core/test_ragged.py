@@ -1,4 +1,4 @@
-"""Rows of different lengths in one array: empty rows, slices, selections and sums, by hand."""
+"""Rows of different lengths in one array, random samples, and limits of what is shown of many labels."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from epigram.core.arrays import NpyWriter, Ragged, RaggedWriter, ranges, read_array
+from epigram.core.limits import list_names, most_frequent
+from epigram.core.sampling import choose_rows
 
 ROWS = [[], [5, 6, 7], [], [8], []]
 
@@ -74,3 +76,43 @@ def test_offsets_of_a_file_count_all_rows_that_are_written(tmp_path: Path) -> No
         writer.append(ragged()[2:])
     back = Ragged(read_array(tmp_path / "v.npy"), read_array(tmp_path / "o.npy"))
     assert listed(back) == ROWS
+
+
+@pytest.mark.parametrize(("count", "most", "expected"), [(0, 5, 0), (5, 5, 5), (5, 9, 5), (100, 40, 40)])
+def test_at_most_so_many_different_rows_are_chosen_in_order(count: int, most: int, expected: int) -> None:
+    rows = choose_rows(count, most)
+    assert len(rows) == expected
+    assert (np.diff(rows) > 0).all() and set(rows.tolist()) <= set(range(count))
+    assert np.array_equal(choose_rows(count, most), rows)
+
+
+def test_both_of_two_alternating_labels_are_chosen() -> None:
+    assert (choose_rows(20_002, 10_001) % 2).mean() == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("counts", "limit", "places"),
+    [
+        ([5, 1, 6, 3], 2, [0, 2]),
+        ([1, 6, 2, 5], 3, [1, 2, 3]),
+        ([1, 2, 2, 2], 2, [1, 2]),  # of equal counts, the first
+        ([0, 0, 7, 0], 2, [0, 2]),
+        ([3, 1], 2, [0, 1]),
+        ([3, 1], 5, [0, 1]),
+        ([], 5, []),
+    ],
+)
+def test_the_largest_counts_are_returned_in_their_order(counts: list[int], limit: int, places: list[int]) -> None:
+    assert most_frequent(counts, limit) == places
+
+
+def test_sixty_classes_are_shown() -> None:
+    assert most_frequent([1] * 61) == list(range(60))
+    assert most_frequent([1, *[2] * 60]) == list(range(1, 61))
+
+
+@pytest.mark.parametrize(
+    ("names", "text"), [([], ""), (["a"], "a"), (["a", "b"], "a, b"), (["a", 2, "c"], "a, 2, …"), (["", "b"], ", b")]
+)
+def test_a_list_of_names_ends_with_dots_if_there_are_more(names: list[object], text: str) -> None:
+    assert list_names(names, 2) == text

@@ -1,12 +1,20 @@
-"""Tests of the cells of a confusion matrix: all of them, or those that a report needs of many labels."""
+"""Cells of a confusion matrix, distinct rows, examples of labels, confident errors, and slices of the test set."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from epigram.evaluation.metrics import mistakes
-from epigram.evaluation.metrics.mistakes import cells
+from epigram.core.arrays import Ragged
+from epigram.evaluation.metrics import intervals, mistakes
+from epigram.evaluation.metrics.decisions import predict_labels
+from epigram.evaluation.metrics.intervals import distinct_rows
+from epigram.evaluation.metrics.mistakes import cells, most_confident_errors
+from epigram.evaluation.metrics.scoring import RowScores
+from epigram.evaluation.metrics.slices import length_slices, slices
+from epigram.evaluation.tokens.token_metrics import examples
+from epigram.evaluation.tokens.tokens import LabelledWords
+from epigram.evaluation.tokens.word_predictions import Words
 from epigram.report import classes
 
 
@@ -60,3 +68,99 @@ def test_the_largest_confusions_of_rare_labels_are_kept(monkeypatch: pytest.Monk
     written = cells(gold, predicted, 100)
     assert [99, 98, 2] in written
     assert len(written) == 61
+
+
+@pytest.mark.parametrize("most", [2**62, 10])
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.bool_, np.float64])
+def test_the_rows_are_those_of_numpy_in_the_same_order(kind: type, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With codes of at most 10, they are renumbered after every column."""
+    monkeypatch.setattr(intervals, "MAX_CODE", most)
+    table = np.random.default_rng(0).integers(0, 4, (500, 6)).astype(kind)
+    first, counts = distinct_rows(table.T)
+    wanted, expected = np.unique(table, axis=0, return_counts=True)
+    np.testing.assert_array_equal(table[first], wanted)
+    np.testing.assert_array_equal(counts, expected)
+
+
+def test_no_number_of_columns_overflows() -> None:
+    """Each of 70 columns doubles the codes: without renumbering, those above 2⁶³ would fall together."""
+    table = np.random.default_rng(1).integers(0, 2, (40, 70))
+    first, counts = distinct_rows(table.T)
+    np.testing.assert_array_equal(table[first], np.unique(table, axis=0))
+    assert counts.sum() == 40
+
+
+NAMES = ["O", "LOC"]
+
+
+def test_a_word_has_the_label_that_most_seeds_predict() -> None:
+    gold = Ragged.from_lists([[0, 1]], np.uint8)
+    predicted = np.array([[1, 0], [0, 1], [0, 1]], np.uint8)  # the first seed differs from the other two
+    truth = Words(names=NAMES, labels=gold, texts=[["in", "Rome"]], separator=" ")
+    (found,) = examples(truth, LabelledWords(gold, predicted, NAMES), np.array([7]))
+    assert [(piece.text, piece.predicted, piece.gold) for piece in found.pieces] == [
+        ("in", "O", "O"),
+        ("Rome", "LOC", "LOC"),
+    ]
+
+
+TEXTS = ["first", "second", "third"]
+
+
+def test_a_missed_label_is_as_confident_as_its_absence() -> None:
+    """The second text lacks its label with probability 0.9, the first with 0.6; the third has one too many, at 0.7."""
+    gold, probabilities = np.array([[1, 0], [1, 0], [0, 0]]), np.array([[[0.4, 0.0], [0.1, 0.0], [0.0, 0.7]]])
+    predictions = predict_labels("multi", gold, probabilities, np.full((1, 2), 0.5))
+    found = most_confident_errors(predictions, ["a", "b"], np.arange(3), TEXTS, 3)
+    assert [(each.text, each.gold, each.predicted) for each in found] == [
+        ("second", ["a"], []),
+        ("third", [], ["b"]),
+        ("first", ["a"], []),
+    ]
+    assert [each.probability for each in found] == pytest.approx([0.9, 0.7, 0.6])
+
+
+def right(correct: np.ndarray) -> RowScores:
+    return RowScores(correct[None].astype(float), np.ones((1, len(correct))))
+
+
+@pytest.mark.parametrize("lengths", [np.arange(4, 61), np.repeat([3, 9], 50), np.array([5, 5, 5]), np.array([0, 1])])
+def test_quarters_hold_every_row_once(lengths):
+    parts = length_slices(lengths)
+    assert (np.sum([chosen for _, chosen in parts], axis=0) == 1).all()
+    assert 1 <= len(parts) <= 4
+
+
+def test_quarters_are_about_equal_and_named_by_their_bounds():
+    parts = length_slices(np.arange(1, 101))
+    assert [name for name, _ in parts] == [
+        f"{a} to {b} characters" for a, b in ((1, 25), (26, 50), (51, 75), (76, 100))
+    ]
+
+
+def test_texts_of_one_length_make_one_slice():
+    assert [name for name, _ in length_slices(np.full(9, 7))] == ["7 characters"]
+
+
+def test_leaked_rows_are_scored_apart():
+    in_train = np.arange(100) < 30
+    found = slices(right(in_train), ["x"] * 100, in_train, resamples=100, confidence=0.95)
+    leak = {part.name: (part.rows, part.score.value) for part in found if part.kind == "leak"}
+    assert leak == {"also in train": (30, 1.0), "not in train": (70, 0.0)}
+
+
+def test_without_a_leak_there_is_no_leak_slice():
+    found = slices(right(np.ones(8)), list("abcdefgh"), np.zeros(8, bool), resamples=50, confidence=0.95)
+    assert {part.kind for part in found} == {"length"}
+
+
+def test_a_fully_leaked_test_set_has_no_empty_slice():
+    found = slices(right(np.ones(4)), list("abcd"), np.ones(4, bool), resamples=50, confidence=0.95)
+    assert [part.name for part in found if part.kind == "leak"] == ["also in train"]
+
+
+def test_length_is_counted_in_characters():
+    found = slices(
+        right(np.ones(4)), ["好", "好吃", "好吃吗", "好吃吗😀"], np.zeros(4, bool), resamples=9, confidence=0.9
+    )
+    assert [part.name for part in found] == ["1 to 2 characters", "3 characters", "4 characters"]

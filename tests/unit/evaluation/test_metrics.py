@@ -1,21 +1,30 @@
-"""Tests of metrics: scores equal those of scikit-learn, and a system's results survive saving and loading."""
+"""Metrics of texts: scores equal those of scikit-learn, thresholds come from dev, and results survive saving."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 from sklearn import metrics as sklearn
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.evaluation.comparison.scored_system import scored_system
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.metrics import counts as metrics
 from epigram.evaluation.metrics.intervals import macro_f1_interval
 from epigram.evaluation.metrics.multi_label import MultiLabelPredictions
-from epigram.evaluation.records.results import SPLITS, read_evaluation, write_evaluation
+from epigram.evaluation.records.pruning_record import Point, PruningRecord, SeedPruning
+from epigram.evaluation.records.results import SPLITS, Evaluated, Metrics, read_evaluation, write_evaluation
+from epigram.evaluation.records.split_record import SplitRecord
 from epigram.evaluation.splits import SystemOutput, Target
-from tests.support.evaluation_samples import SETTINGS, cost, probabilities, split, system
+from epigram.evaluation.tuning.thresholds import tuned_thresholds
+from tests.support.evaluation_samples import SETTINGS, cost, probabilities, split, system, words
 
 TWO = Target(task="single", labels=["neg", "pos"])
 
@@ -164,3 +173,157 @@ def test_a_diverged_seed_is_named():
             costs=[cost(), cost()],
             settings=SETTINGS,
         )
+
+
+def drawn() -> tuple[np.ndarray, np.ndarray]:
+    """Return gold labels and rounded, tied probabilities: three labels on different scales and a rare fourth."""
+    generator = np.random.default_rng(2)
+    gold = generator.random((400, 4)) < [0.1, 0.4, 0.7, 0.005]
+    chances = np.clip(0.3 * gold + generator.random((400, 4)) * 0.5, 0, 1) * [0.3, 0.6, 1.0, 1.0]
+    return gold, np.round(chances, 2)
+
+
+def micro_f1(gold: np.ndarray, chances: np.ndarray, cuts: np.ndarray | float) -> float:
+    return float(sklearn.f1_score(gold, chances > cuts, average="micro", zero_division=0))
+
+
+def test_no_threshold_of_a_frequent_label_can_move_and_raise_micro_f1() -> None:
+    gold, chances = drawn()
+    cuts = tuned_thresholds(gold, chances)
+    reached = micro_f1(gold, chances, cuts)
+    for c in range(3):
+        for other in np.unique(chances[:, c]):
+            moved = cuts.copy()
+            moved[c] = other
+            assert micro_f1(gold, chances, moved) <= reached + 1e-9
+    assert reached > max(micro_f1(gold, chances, t) for t in np.unique(chances)) + 0.03
+
+
+def test_a_rare_label_takes_the_best_threshold_of_all_labels_together() -> None:
+    gold, chances = drawn()
+    together = max(micro_f1(gold, chances, t) for t in np.unique(chances))
+    assert gold[:, 3].sum() == 2
+    assert micro_f1(gold, chances, tuned_thresholds(gold, chances)[3]) == pytest.approx(together)
+
+
+def test_a_label_whose_probabilities_are_neighbours_is_told_apart() -> None:
+    gold = np.arange(60)[:, None] < 30
+    for upper in (np.float32(1.0), np.float32(0.3)):
+        chances = np.where(gold, upper, np.nextafter(upper, np.float32(0)))
+        cuts = np.array(tuned_thresholds(gold, chances).tolist(), np.float32)  # the values in config.json
+        np.testing.assert_array_equal(chances > cuts, gold)
+
+
+def test_no_gold_row_leaves_the_middle() -> None:
+    assert tuned_thresholds(np.zeros((4, 1), bool), np.array([[0.1], [0.2], [0.6], [0.9]])) == 0.5
+
+
+def test_thresholds_of_single_precision_part_what_they_parted_before_they_were_written_down() -> None:
+    generator = np.random.default_rng(0)
+    gold, chances = generator.random((500, 4)) < 0.4, generator.random((500, 4), dtype=np.float32)
+    cuts = tuned_thresholds(gold, chances)
+    again = np.array(cuts.tolist(), np.float32)  # the values in config.json
+    np.testing.assert_array_equal(chances > again, chances > cuts)
+
+
+def evaluated(*, plain: int, test: np.ndarray) -> Metrics:
+    """Return the metrics on eight texts of the classes 0, 1, 0, 1, …; dev is predicted right with probability 0.9."""
+    truth = replace(split(8, 2), words=words(8))
+    right = np.where(truth.labels[:, None] == np.arange(2), 0.9, 0.1)
+    return evaluate_system(
+        "mine",
+        Target(task="single", labels=["no", "yes"], plain=plain),
+        seeds=[0],
+        dev=truth,
+        test=truth,
+        dev_output=SystemOutput(probabilities=right[None]),
+        test_output=SystemOutput(probabilities=test[None]),
+        costs=[cost()],
+        settings=SETTINGS,
+    ).metrics
+
+
+def test_the_reliability_diagram_shows_the_test_set() -> None:
+    """Every test text is predicted as class 0 with probability 0.6, which is right for half of them."""
+    filled = [each for each in evaluated(plain=0, test=np.tile([0.6, 0.4], (8, 1))).reliability if each.count]
+    assert [each.count for each in filled] == [8]
+    assert (filled[0].confidence, filled[0].accuracy) == pytest.approx((0.6, 0.5))
+
+
+@pytest.mark.parametrize(("plain", "f1"), [(0, 0.0), (1, 2 / 3)])
+def test_the_f1_of_texts_leaves_out_the_plain_class(plain: int, f1: float) -> None:
+    """All texts are predicted as class 0: its recall is 1 and its precision a half; class 1 is never predicted."""
+    found = evaluated(plain=plain, test=np.tile([0.6, 0.4], (8, 1)))
+    assert found.plain == ["no", "yes"][plain]
+    assert found.sentence_f1 is not None
+    assert found.sentence_f1.value == pytest.approx(f1)
+
+
+def test_the_thresholds_of_the_models_label_dev_and_test_and_are_those_of_the_report() -> None:
+    """Dev says 0.5; above 0.85, no label is predicted."""
+    truth = split(8, 2, task="multi")
+    known = np.where(truth.labels > 0, 0.8, 0.2).astype(np.float32)[None]
+    found = [
+        evaluate_system(
+            "student",
+            Target(task="multi", labels=["no", "yes"]),
+            seeds=[0],
+            dev=truth,
+            test=truth,
+            dev_output=SystemOutput(probabilities=known),
+            test_output=SystemOutput(probabilities=known),
+            costs=[cost()],
+            settings=SETTINGS,
+            thresholds=thresholds,
+        )
+        for thresholds in (None, np.array([[0.85, 0.9]], np.float32))
+    ]
+    assert [each.metrics.test_score.value for each in found] == [1.0, 0.0]
+    assert [each.metrics.dev_score.value for each in found] == [1.0, 0.0]
+    own, stored = (each.metrics.seeds[0].thresholds for each in found)
+    assert (own, stored) == (pytest.approx([0.5, 0.5]), pytest.approx([0.85, 0.9]))
+    assert [scored_system(each).test.scores()[0] for each in found] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(("split", "counted"), [("dev", [2, 0, 2, 0]), ("test", [2, 1, 1, 2])])
+def test_the_labels_of_dev_and_test_are_above_the_thresholds_of_the_model(split: str, counted: list[int]) -> None:
+    """The threshold is 0.3, between the labels of dev; one tuned on test, above 0.6, would predict two rows right."""
+    dev, test = (
+        SplitRecord(probabilities=np.array([[[p] for p in said]]), labels=np.array(gold)[:, None], rows=np.arange(4))
+        for said, gold in (([0.4, 0.2, 0.45, 0.1], [1, 0, 1, 0]), ([0.9, 0.5, 0.6, 0.8], [1, 0, 0, 1]))
+    )
+    metrics: Any = SimpleNamespace(
+        score="micro_f1", task="multi", labels=["a"], decision="threshold", seeds=[SimpleNamespace(thresholds=[0.3])]
+    )
+    evaluation = Evaluated(metrics=metrics, dev=dev, test=test)
+    assert getattr(scored_system(evaluation), split).possible.tolist() == [counted]
+
+
+def test_arrays_with_other_names_are_refused(tmp_path: Path) -> None:
+    write_evaluation(tmp_path / "one", system("one", [{1}], [{2}]))
+    file = tmp_path / "one/predictions.safetensors"
+    save_file({**load_file(file), "dev_lables": np.zeros(1)}, file)
+    with pytest.raises(DataError, match=r"has unknown arrays dev_lables; delete .*one and run dvc repro"):
+        read_evaluation(tmp_path / "one")
+
+
+POINT = Point(depth=1, classifier_score=0.5, parameters=7, flops=9)
+SEED = SeedPruning(
+    seed=3, layered=True, reason="r", accepted=True, threshold=0.7, score="s", depth_full=2, depth=1, tradeoff=[POINT]
+)
+FLAT = SeedPruning(seed=4, layered=False, reason="no layers")
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    PruningRecord(seeds=[SEED, FLAT]).write(tmp_path)
+    assert PruningRecord.read(tmp_path) == PruningRecord(seeds=[SEED, FLAT])
+
+
+def test_a_system_without_the_file_was_not_pruned(tmp_path: Path) -> None:
+    assert PruningRecord.read(tmp_path) is None
+
+
+def test_the_record_of_a_finished_seed_is_restored_exactly() -> None:
+    restored = SeedPruning.from_dict(json.loads(json.dumps(asdict(SEED))))
+    assert restored == SEED
+    assert json.dumps(asdict(restored)) == json.dumps(asdict(SEED))  # 7, not 7.0

@@ -1,10 +1,11 @@
-"""Near duplicates with different labels: the pairs of small examples, and all of them among many texts."""
+"""Data quality: near duplicates with different labels, and labels that are probably wrong."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from epigram.evaluation.quality.label_noise import confident_joint, find_suspects, noise_counts, self_confidence
 from epigram.evaluation.quality.near_duplicates import find_near_duplicates, signatures
 from epigram.text.tokens.characters import cosines, ngram_sets
 
@@ -81,3 +82,88 @@ def test_a_signature_estimates_the_jaccard_similarity() -> None:
     first, second = signatures(texts, "en")
     assert abs((first == second).mean() - jaccard) < 0.2
     assert (signatures(texts[1:], "en")[0] == second).all()
+
+
+# Rows 0 to 3 have the label 0, rows 4 to 7 the label 1; row 3 looks like a 1, row 7 is undecided.
+LABELS = np.array([0, 0, 0, 0, 1, 1, 1, 1])
+FIRST = np.array([0.9, 0.8, 0.7, 0.2, 0.1, 0.2, 0.4, 0.5])
+PROBABILITIES = np.stack([FIRST, 1 - FIRST], axis=1)
+
+
+def test_a_threshold_is_the_mean_probability_of_a_class_in_its_own_rows() -> None:
+    assert self_confidence(PROBABILITIES, LABELS) == pytest.approx([0.65, 0.7])
+
+
+def test_only_rows_that_reach_a_threshold_are_counted() -> None:
+    # rows 0, 1, 2 reach 0.65 for label 0; rows 3, 4, 5 reach 0.7 for label 1; rows 6 and 7 reach none
+    assert confident_joint(PROBABILITIES, LABELS).tolist() == [[3, 1], [0, 2]]
+
+
+def test_a_row_that_reaches_two_thresholds_counts_for_the_more_probable_label() -> None:
+    probabilities = np.array([[0.5, 0.4, 0.1], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]])
+    labels = np.array([0, 1, 2])
+    # row 0 reaches the thresholds of 0 (0.5) and 1 (0.4)
+    assert confident_joint(probabilities, labels).tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+
+
+def test_the_counts_add_up_to_the_rows_of_each_label() -> None:
+    # of the 4 rows of label 0, three in four are right; of the 4 rows of label 1 all that are counted
+    assert noise_counts(PROBABILITIES, LABELS).tolist() == [[3.0, 1.0], [0.0, 4.0]]
+
+
+def test_the_suspect_is_the_row_that_looks_like_another_label() -> None:
+    suspects = find_suspects(PROBABILITIES, LABELS)
+    assert (suspects.rows.tolist(), suspects.given.tolist(), suspects.likely.tolist()) == ([3], [0], [1])
+    assert suspects.margin == pytest.approx([0.6])
+
+
+def test_suspects_are_ranked_by_margin_and_of_equal_margins_the_first_row_is_first() -> None:
+    first = np.array([0.9, 0.9, 0.9, 0.1, 0.05, 0.1, 0.15, 0.15, 0.15, 0.15])
+    labels = np.array([0, 0, 0, 0, 0, 0, 1, 1, 1, 1])
+    suspects = find_suspects(np.stack([first, 1 - first], axis=1), labels)
+    assert suspects.rows.tolist() == [4, 3, 5]
+    assert suspects.margin == pytest.approx([0.9, 0.8, 0.8])
+
+
+def test_a_row_that_is_predicted_as_labelled_is_no_suspect() -> None:
+    """The threshold of a label whose rows are all doubtful is low, so that another label's rows reach it."""
+    first = np.array([0.6, 0.95, 0.95, 0.65, 0.7, 0.6])
+    labels = np.array([0, 0, 0, 1, 1, 1])
+    probabilities = np.stack([first, 1 - first], axis=1)
+    suspects = find_suspects(probabilities, labels)
+    assert (probabilities[suspects.rows].argmax(1) != labels[suspects.rows]).all()
+    assert set(suspects.rows.tolist()) <= {3, 4, 5}
+
+
+def test_a_label_that_is_never_predicted_for_its_rows_accuses_nobody() -> None:
+    probabilities = np.array([[0.9, 0.1, 0.0], [0.8, 0.2, 0.0], [0.1, 0.9, 0.0], [0.2, 0.8, 0.0], [0.5, 0.5, 0.0]])
+    labels = np.array([0, 0, 1, 1, 2])
+    assert self_confidence(probabilities, labels)[2] == np.inf
+    assert confident_joint(probabilities, labels)[:, 2].tolist() == [0, 0, 0]
+    assert find_suspects(probabilities, np.array([0, 0, 1, 1, 0])).rows.tolist() == []
+
+
+def test_right_labels_alone_give_no_suspect() -> None:
+    assert len(find_suspects(np.eye(3)[[0, 1, 2, 1]], np.array([0, 1, 2, 1])).rows) == 0
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_flipped_labels_are_found(classes: int) -> None:
+    """5% of the labels of separable points are flipped; a classifier trained on the other folds finds them."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_predict
+
+    draw = np.random.default_rng(0)
+    truth = draw.integers(0, classes, 2_000)
+    points = draw.normal(size=(len(truth), 8)) + 5 * np.eye(8)[truth]
+    flipped = draw.random(len(truth)) < 0.05
+    given = np.where(flipped, (truth + draw.integers(1, classes, len(truth))) % classes, truth)
+    probabilities = cross_val_predict(LogisticRegression(), points, given, cv=5, method="predict_proba")
+    suspects = find_suspects(probabilities, given)
+    found = np.zeros(len(truth), np.bool_)
+    found[suspects.rows] = True
+    assert (found & flipped).sum() / found.sum() > 0.95  # precision
+    assert (found & flipped).sum() / flipped.sum() > 0.9  # recall
+    right = found & flipped
+    assert (suspects.likely[right[suspects.rows]] == truth[suspects.rows[right[suspects.rows]]]).mean() > 0.98
+    assert (np.diff(suspects.margin) <= 0).all()

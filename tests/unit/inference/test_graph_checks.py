@@ -1,4 +1,4 @@
-"""Tests of exported graphs: comparison with the model, timing and limits; ONNX Runtime is replaced by known numbers."""
+"""Exported graphs: comparison with the model, timing, limits, and messages of ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from epigram.core.errors import ParameterError
 from epigram.inference.onnx import export, quantize
 from epigram.inference.onnx.graph import _stable_sort, check_graph, random_batch
 from epigram.inference.onnx.ngram_graph import write_ngrams
-from epigram.inference.predictors.runtimes import read_ngrams
+from epigram.inference.predictors.runtimes import OnnxModel, read_ngrams
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.serialization import Saved
 from epigram.models.text_template import TextTemplate
@@ -227,3 +227,31 @@ def test_of_equal_values_the_first_stays_first() -> None:
     for descending in (False, True):
         _, order = _stable_sort(np.zeros((1, 5), dtype=np.float32), True, descending=descending)
         assert order.value.tolist() == [[0, 1, 2, 3, 4]]
+
+
+onnx = pytest.importorskip("onnx", reason="requires the extra onnx")
+
+
+def test_a_graph_that_the_runtime_warns_of_shows_no_escape_sequence(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The constant exceeds the 1 GiB limit of constant folding: the runtime warns on load and does not allocate it."""
+    helper, kinds = onnx.helper, onnx.TensorProto
+    nodes = [
+        helper.make_node("ConstantOfShape", ["size"], ["large"], name="\x1b[31mred"),
+        helper.make_node("ReduceSum", ["large"], ["sum"], keepdims=0),
+        helper.make_node("Cast", ["ids"], ["numbers"], to=kinds.FLOAT),
+        helper.make_node("Where", ["valid", "numbers", "sum"], ["logits"]),
+    ]
+    inputs = [
+        helper.make_tensor_value_info(name, kind, ["t", "l"])
+        for name, kind in (("ids", kinds.INT64), ("valid", kinds.BOOL))
+    ]
+    outputs = [helper.make_tensor_value_info("logits", kinds.FLOAT, ["t", "l"])]
+    size = helper.make_tensor("size", kinds.INT64, [1], [2_000_000_000])
+    graph = helper.make_graph(nodes, "g", inputs, outputs, [size])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    OnnxModel(tmp_path / "model.onnx", multi=False)
+    shown = capfd.readouterr()
+    assert (shown.out, shown.err) == ("", "")

@@ -1,9 +1,10 @@
-"""Tests of token labels and token characters: from flat arrays to batches and back."""
+"""Batches: token labels and characters from flat arrays and back, and the size and precision of a prediction."""
 
 from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from torch import nn
 from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
 from epigram.models.batches import UNLABELLED, TextBatches
-from epigram.models.predict import dev_score, predict
+from epigram.models.predict import batch_limits, dev_score, predict
 from epigram.nn.layers.types import Prediction, Tokens
 
 LENGTHS = [3, 0, 5, 1, 9]  # the second text is empty; the last is truncated
@@ -150,3 +151,50 @@ def test_texts_may_all_be_empty() -> None:
     assert found.ids.tolist() == [[1, 7], [1, 7]]
     assert found.characters.tolist() == [[[0], [0]], [[0], [0]]]
     assert found.labels.tolist() == [[-1, -1], [-1, -1]] and texts.read_labels().tolist() == [-1, -1]
+
+
+def texts(count: int) -> TextBatches:
+    return TextBatches(
+        Ragged.from_lengths(np.ones(count, np.int32), np.ones(count, np.int64)),
+        prefix=[],
+        suffix=[],
+        max_length=4,
+        pad_id=0,
+        unk_id=1,
+    )
+
+
+@pytest.mark.parametrize(("count", "most"), [(5, 16), (135, 16), (136, 17), (511, 63), (512, 64), (10_000, 64)])
+def test_few_texts_are_read_in_small_batches_on_a_cpu(count: int, most: int) -> None:
+    assert batch_limits(texts(count)) == (most, 4_096)
+    sizes = [len(rows) for rows in texts(count).in_order(*batch_limits(texts(count)))]
+    assert (max(sizes), sum(sizes)) == (min(most, count), count)
+
+
+def test_a_gpu_reads_large_batches() -> None:
+    few = texts(5)
+    few.device = torch.device("cuda")
+    assert batch_limits(few) == (256, 32_768)
+
+
+class Recorder(nn.Module):
+    """Model that notes for each batch the precision of its products and whether gradients are recorded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = list[tuple[torch.dtype, bool]]()
+
+    def forward(self, tokens: Tokens) -> Prediction:
+        """Return the logits (B, 2) of a product."""
+        product = torch.zeros(len(tokens.ids), 3) @ torch.zeros(3, 2)
+        self.seen.append((product.dtype, torch.is_inference(product)))
+        return Prediction(product, None)
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("bf16", torch.bfloat16), ("fp32", torch.float32)])
+def test_every_batch_has_the_same_precision(precision: Any, dtype: torch.dtype) -> None:
+    model = Recorder()
+    predict(model, texts(200), precision=precision)
+    assert model.seen == [(dtype, True)] * 8
+    assert not torch.is_autocast_enabled("cpu")
+    assert not torch.is_inference_mode_enabled()

@@ -1,23 +1,35 @@
-"""Tests of the training data of a view: shown token labels, the plain class, and the device of fitting."""
+"""The training data of a view: token labels, positions of a checkpoint, and encodings that folds share."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_array_equal
+from tokenizers import Tokenizer, models, pre_tokenizers
+from torch import nn
 
 from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
 from epigram.inference.predictors.dataset_batches import batches_of, data_spec_of, template_of
+from epigram.models.batches import TextBatches
+from epigram.models.predict import predict
+from epigram.nn.layers.types import Tokens
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import Split
+from epigram.text.settings import ViewSettings
+from epigram.text.tokens.pretrained_tokenizers import read_checkpoint
 from epigram.training import fit_system
 from epigram.training.config import configure
 from epigram.training.fitters import Trained
-from tests.support.text_samples import EN
+from epigram.training.frozen.known_encodings import Encodings, KnownEncodings
+from tests.support.families import SIZES, checkpoint, recipe_of
+from tests.support.text_samples import EN, encoded_in
 
 LENGTHS = np.array([2, 3, 1, 4, 2, 3, 2, 3, 1, 1])
 LABELS = np.array([0, 1, 1, 0, 1, 0, 1, 1, 0, 1])
@@ -113,3 +125,103 @@ def test_settings_of_the_svm_that_leave_no_n_gram(settings: dict[str, Any], said
     words = {**EN, "train": [("good", "pos"), ("slow", "neg"), ("great", "pos")]}
     with pytest.raises(ParameterError, match=r"^params\.yaml: systems\.mine\." + said):
         fitted(encoded(words, "en"), "tfidf_svm", **settings)
+
+
+ROWS = SIZES["max_position_embeddings"]  # of every family's position table
+LIMITS = {"bert": 64, "electra": 64, "roberta": 62, "xlm-roberta": 62, "camembert": 62, "mpnet": 62, "ibert": 62}
+LONG = "a " * 99
+
+
+def with_tokenizer(folder: Path) -> str:
+    """Write a word-level tokenizer without a length limit to `folder`, and return the folder."""
+    entries = {entry: n for n, entry in enumerate(["<unk>", "<pad>", "<s>", "</s>", "<mask>", "a"])}
+    tokenizer = Tokenizer(models.WordLevel(entries, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return str(folder)
+
+
+@pytest.mark.parametrize(("family", "limit"), LIMITS.items())
+def test_positions_of_a_checkpoint(family: str, limit: int, tmp_path: Path) -> None:
+    assert (ROWS, SIZES["pad_token_id"]) == (64, 1)  # 64 rows: 64 positions, or 62 after the rows 0 and 1
+    (tmp_path / "config.json").write_text(json.dumps({**SIZES, "model_type": family}))
+    assert read_checkpoint(with_tokenizer(tmp_path)).positions == limit
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "xlm-roberta"])
+def test_a_long_text_fills_all_positions_and_no_more(family: str, tmp_path: Path, pos: Path) -> None:
+    folder = with_tokenizer(checkpoint(family, tmp_path / family, SIZES))
+    settings = ViewSettings(tokenizer="wordpiece", checkpoint=folder)
+    rows = {split: [(LONG, "pos"), ("a", "neg")] for split in ("train", "dev", "test")}
+    view = encoded_in(tmp_path, pos, rows, "en", settings)
+    torch.manual_seed(0)
+    model = recipe_of().build(data_spec_of(view, 512)).eval()
+    dev = batches_of(view, "dev", template_of(view, 512))
+    assert dev.lengths.tolist() == [LIMITS[family], 3]
+    assert torch.from_numpy(predict(model, dev, precision="fp32").logits).isfinite().all()
+    longer = torch.full((1, LIMITS[family] + 1), 5)
+    with pytest.raises((IndexError, RuntimeError)):
+        model(Tokens(longer, torch.ones_like(longer, dtype=torch.bool)))
+
+
+def texts(*rows: list[int]) -> TextBatches:
+    """Return texts of the token ids `rows`, between the special tokens 1 and 2."""
+    flat = np.array([token for row in rows for token in row], np.int32)
+    ids = Ragged.from_lengths(flat, np.array([len(row) for row in rows]))
+    return TextBatches(ids, prefix=[1], suffix=[2], max_length=6, pad_id=0, unk_id=3)
+
+
+class Encoder:
+    """Encoder by the sum of the tokens times the weight of a model; it counts the texts that it encodes."""
+
+    def __init__(self) -> None:
+        self.encoded = 0
+
+    def __call__(self, model: Any, batches: TextBatches) -> Any:
+        self.encoded += len(batches)
+        return model.weight.item() * batches.gather(np.arange(len(batches))).ids.sum(1, keepdim=True).numpy()
+
+
+def model(weight: float = 1.0) -> Any:
+    found = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(found.weight, weight)
+    return found
+
+
+def test_a_text_is_encoded_once_and_keeps_its_place() -> None:
+    encode = Encoder()
+    known = KnownEncodings(encode)
+    assert_array_equal(known.of(model(), texts([10], [20], [30, 0])), [[13], [23], [33]])
+    assert_array_equal(known.of(model(), texts([30, 0], [40], [10])), [[33], [43], [13]])
+    assert_array_equal(known.of(model(), texts([10], [20, 20, 20])), [[13], [63]])  # a wider batch
+    assert encode.encoded == 5
+
+
+def test_texts_that_differ_by_padding_or_by_what_is_cut_off() -> None:
+    """[30, 0] is longer than [30]; of a text of five tokens, four are read."""
+    encode = Encoder()
+    known = KnownEncodings(encode)
+    known.of(model(), texts([30, 0]))
+    known.of(model(), texts([30], [5, 6, 7, 8, 9]))
+    known.of(model(), texts([5, 6, 7, 8]))
+    assert encode.encoded == 3
+
+
+def test_other_weights_are_another_encoder() -> None:
+    encode = Encoder()
+    known, trained = KnownEncodings(encode), model()
+    known.of(trained, texts([10]))
+    with torch.no_grad():
+        trained.weight.mul_(2.0)
+    assert_array_equal(known.of(trained, texts([10])), [[26]])
+    assert_array_equal(known.of(model(3.0), texts([10])), [[39]])
+    assert encode.encoded == 3
+
+
+@pytest.mark.parametrize("names", [None, np.full((2, 3), 0.1)])
+def test_encodings_are_read_as_they_were_written(names: Any, tmp_path: Path) -> None:
+    written = Encodings(np.full((5, 3), 1 / 3), np.full((4, 3), 1e-300), names)
+    written.write(tmp_path / "kept")
+    for read, expected in zip(Encodings.read(tmp_path / "kept"), written, strict=True):
+        assert (read is None) == (expected is None)
+        assert_array_equal(read, expected)

@@ -1,15 +1,20 @@
-"""Tests of the loss of text labels against an independent reading in float64."""
+"""Losses and dropout: independent readings in float64, and rates close to 1."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
+from epigram.nn.layers.complement import log_complement
+from epigram.nn.layers.dropout import Dropout, keep_factors, replace_dropout
 from epigram.nn.layers.loss import LossOptions, classification_loss
+from tests.support.operators import Operators
 
 RNG = np.random.default_rng(0)
 LOGITS, CLASSES = RNG.normal(0, 2, (6, 4)), np.array([0, 1, 3, 3, 2, 0])
@@ -71,3 +76,51 @@ def test_a_certain_prediction_has_a_finite_gradient() -> None:
     for labels in (torch.tensor([0, 0]), torch.tensor([[1, 0], [1, 0]])):
         classification_loss(logits, labels, LossOptions(focal_gamma=0.5)).backward()
         assert logits.grad is not None and logits.grad.isfinite().all()
+
+
+def of_sums(logits: Tensor) -> Tensor:
+    """Return log Σ_{k≠c} exp z_k − log Σ_k exp z_k by a sum for each class, (B, C)."""
+    others = [torch.cat([logits[:, :c], logits[:, c + 1 :]], 1).logsumexp(1) for c in range(logits.shape[1])]
+    return torch.stack(others, 1) - logits.logsumexp(1, keepdim=True)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 50])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 30.0, 1000.0])  # at 0, all classes are equally probable
+def test_values_and_gradients_are_those_of_the_sums(classes: int, spread: float) -> None:
+    generator = torch.Generator().manual_seed(classes)
+    logits = spread * torch.randn(8, classes, generator=generator, dtype=torch.float64)
+    weight = torch.rand(8, classes, generator=generator, dtype=torch.float64)
+    one, other = (logits.clone().requires_grad_() for _ in range(2))
+    found, expected = log_complement(one), of_sums(other)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    gradients = [torch.autograd.grad((y * weight).sum(), x)[0] for y, x in ((found, one), (expected, other))]
+    torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-9)
+
+
+def test_a_certain_class_keeps_the_digits_of_the_others() -> None:
+    found = log_complement(torch.tensor([[20.0, 0.0, 0.0]]))[0]
+    assert found[0].item() == pytest.approx(math.log(2) - 20)
+    assert found[1].item() == pytest.approx(-math.exp(-20), rel=1e-4)
+
+
+def test_memory_grows_with_the_classes_and_not_with_their_square() -> None:
+    logits = torch.randn(8, 50, requires_grad=True)
+    with Operators() as operators:
+        log_complement(logits).sum().backward()
+    assert max(operators.largest.values()) == 8 * 50
+
+
+def test_a_replaced_dropout_keeps_its_rate() -> None:
+    model = nn.Sequential(nn.Dropout(0.1), nn.Sequential(nn.Linear(1, 1), nn.Dropout(0.3)))
+    replaced = [each for each in replace_dropout(model, nn.Dropout, Dropout).modules() if isinstance(each, nn.Dropout)]
+    assert [(type(each), each.p) for each in replaced] == [(Dropout, 0.1), (Dropout, 0.3)]
+
+
+@pytest.mark.parametrize("rate", [0.99, 0.9985, 0.9999])
+def test_a_rate_close_to_1_keeps_some_elements(rate: float) -> None:
+    torch.manual_seed(0)
+    factors = keep_factors(torch.ones(200_000), rate)
+    kept = factors[factors > 0]
+    assert factors.isfinite().all() and 0 < len(kept) < 4_000
+    assert kept.unique().tolist() == pytest.approx([256 / (256 - min(round(rate * 256), 255))])
+    assert factors.mean().item() == pytest.approx(1.0, abs=0.2)
