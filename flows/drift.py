@@ -17,7 +17,7 @@ from epigram.cli import program
 from epigram.runner.champions import champion
 from epigram.runner.retraining.drift import LABELS_NEEDED, NO_CHAMPION, RETRAINING_RUNS
 from flows.retrain import retrain
-from tasks.drift import drift
+from tasks.retraining import drift
 
 
 @flow(name="drift_check")

@@ -11,8 +11,7 @@ from epigram.cli import program
 from epigram.runner.prefect.pipeline_run import final_state, open_run, reserve_name
 from epigram.runner.prefect.stage import RETRY_DELAYS
 from epigram.runner.workspace.request import Request
-from tasks.publish import publish
-from tasks.stage import run_stages
+from tasks.stage import publish, run_stages
 
 
 @flow(name="pipeline", flow_run_name=reserve_name)

@@ -17,9 +17,7 @@ from prefect.states import Completed, Failed
 from epigram.cli import program
 from epigram.runner.retraining.retraining import open_session
 from flows.pipeline import pipeline
-from tasks.challenge import challenge
-from tasks.ingest import ingest
-from tasks.promote import promote
+from tasks.retraining import challenge, ingest, promote
 
 
 @flow(name="retrain")

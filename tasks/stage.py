@@ -1,4 +1,4 @@
-"""A stage of dvc.yaml as a Prefect task."""
+"""Tasks of a run: one for each stage of dvc.yaml, and one for the results."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from prefect.futures import PrefectFuture
 from epigram.runner.dvc.graph import Stage
 from epigram.runner.prefect.pipeline_run import PipelineRun
 from epigram.runner.prefect.stage import is_retryable
+from epigram.runner.runs.publish import Run
 
 
 def run_stages(run: PipelineRun, retry_delays: Sequence[float]) -> None:
@@ -40,3 +41,9 @@ def stage_task(run: PipelineRun, stage: Stage, retry_delays: Sequence[float]) ->
         persist_result=False,
     )
     return as_task(run.attempt(stage, retry_delays))
+
+
+@task(name="publish", task_run_name="publish", cache_policy=NO_CACHE, persist_result=False)
+def publish(run: PipelineRun) -> Run:
+    """Write the summary, the report and the chosen model of the run, and show them in the dashboard."""
+    return run.publish()

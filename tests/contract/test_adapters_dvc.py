@@ -17,7 +17,7 @@ from dvc.repo import Repo
 from dvc.stage import Stage
 from dvc.stage.cache import StageCache
 
-from epigram.runner.dvc import adapter, lock_writer, repro
+from epigram.runner.dvc import adapter, replaced_methods, repro
 
 NEEDS = f"dvc {dvc.__version__} has no {{}}: epigram needs it for {{}}"
 # In the file, `last` comes first; `b` is frozen, so it depends on no stage.
@@ -150,14 +150,14 @@ def test_the_lock_file_is_written_as_dvc_writes_it(root: Path, monkeypatch: pyte
     (root / "dvc.lock").unlink()
     monkeypatch.setattr(dvcfile.Lockfile, "dump_stages", dvcfile.Lockfile.dump_stages)  # restored after the test
     written: list[bool] = []
-    dump_blocks = lock_writer.dump_blocks
+    dump_blocks = replaced_methods.dump_blocks
 
     def noted(lock_file: Any, stages: list[Any], **options: Any) -> bool:
         written.append(dump_blocks(lock_file, stages, **options))
         return written[-1]
 
-    monkeypatch.setattr(lock_writer, "dump_blocks", noted)
-    lock_writer.install()
+    monkeypatch.setattr(replaced_methods, "dump_blocks", noted)
+    replaced_methods.write_blocks_only()
     reproduce(root, "root", "a")
     assert (root / "dvc.lock").read_bytes() == own
     assert written == [True, True], NEEDS.format("matching Lockfile.dump_stages", "the fast update of dvc.lock")
@@ -165,7 +165,7 @@ def test_the_lock_file_is_written_as_dvc_writes_it(root: Path, monkeypatch: pyte
 
 def test_dvc_itself_writes_a_lock_file_in_another_format(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dvcfile.Lockfile, "dump_stages", dvcfile.Lockfile.dump_stages)  # restored after the test
-    lock_writer.install()
+    replaced_methods.write_blocks_only()
     reproduce(root, "root")
     (root / "dvc.lock").write_text("# a comment\n" + (root / "dvc.lock").read_text())
     reproduce(root, "a")

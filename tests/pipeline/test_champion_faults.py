@@ -20,7 +20,7 @@ from epigram.runner.git import FIXED_AUTHOR, git
 from epigram.runner.prefect.execution import execute
 from epigram.runner.retraining import challenge
 from epigram.runner.service import server
-from epigram.runner.workspace import links
+from epigram.runner.workspace import run_folders
 from epigram.runner.workspace.request import Request
 from tests.drill.stepper import git_step
 from tests.support.champions import made, promoted, weights
@@ -155,7 +155,7 @@ def test_a_retraining_that_brings_nothing_new_repairs_the_link_of_a_killed_promo
 ) -> None:
     now = champion.current(reign.root)
     assert now is not None
-    links.set_link(reign.root / "runs" / "champion", "toy-2")
+    run_folders.set_link(reign.root / "runs" / "champion", "toy-2")
     monkeypatch.setattr(challenge, "_find_output", lambda stages, name: reign.root / name)
     monkeypatch.setattr(challenge, "_predict_challenger", lambda *_: None)
     monkeypatch.setattr(challenge, "read_corpus", lambda _: None)

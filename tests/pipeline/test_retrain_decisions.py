@@ -49,11 +49,10 @@ def test_a_retraining_trains_its_own_systems_on_the_data_set_that_grows(
     asked: list[Path] = []
     monkeypatch.setattr(champion, "check_can_promote", asked.append)
     monkeypatch.setattr(champion, "current", lambda _: None)
-    monkeypatch.setattr(ingest, "ingest_rows", lambda root, name, settings: ingest.Ingestion(dataset=name))
     monkeypatch.setattr(overrides, "check", lambda _: None)
     with open_session(root, None) as session:
         assert asked == [root]  # before any training
-        request = session.request(session.ingest())
+        request = session.request(ingest.Ingestion(dataset=session.dataset))
     assert (request.dataset, request.systems) == ("shop_live", ("tfidf_svm",))
 
 

@@ -12,7 +12,7 @@ from dvc.repo import Repo
 from dvc.stage import Stage
 
 from epigram.core.errors import TryAgainError
-from epigram.runner.dvc import adapter, changed_inputs
+from epigram.runner.dvc import adapter, replaced_methods
 from epigram.runner.dvc.repro import reproduce, translate
 
 # The command changes its input itself, as a user does meanwhile.
@@ -59,7 +59,7 @@ def recorded(root: Path) -> list[Path]:
 def test_an_input_that_changes_meanwhile_is_not_recorded(root: Path, changed: str, force: bool) -> None:
     write_stage(root, changed)
     (root / "edit").touch()
-    changed_inputs.install()
+    replaced_methods.check_inputs_again()
     with pytest.raises(TryAgainError, match=rf"^{changed} changed while copy ran; run it again$"):
         run(force=force)
     assert not (root / "dvc.lock").exists()
@@ -72,7 +72,7 @@ def test_an_input_that_changes_meanwhile_is_not_recorded(root: Path, changed: st
 
 def test_a_forced_run_compares_with_the_inputs_before_the_command_not_with_those_of_the_last_run(root: Path) -> None:
     write_stage(root, "given")
-    changed_inputs.install()
+    replaced_methods.check_inputs_again()
     assert run() == "Completed"
     (root / "given").write_text("3\n")
     assert run(force=True) == "Completed"
@@ -82,7 +82,7 @@ def test_a_forced_run_compares_with_the_inputs_before_the_command_not_with_those
 
 def test_only_the_output_of_the_same_inputs_is_restored(root: Path) -> None:
     write_stage(root, "given")
-    changed_inputs.install()
+    replaced_methods.check_inputs_again()
     assert run() == "Completed"
     for text, state in (("3\n", "Completed"), ("1\n", "Restored"), ("3\n", "Restored")):
         (root / "given").write_text(text)

@@ -14,8 +14,7 @@ import pytest
 
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.scheduling import slots as slots_module
-from epigram.runner.scheduling.schedule import START, Schedule, expected_seconds, remaining_seconds
-from epigram.runner.scheduling.slots import Slots
+from epigram.runner.scheduling.slots import START, Schedule, Slots, expected_seconds, remaining_seconds
 from tests.support.processes import until
 
 # a → b → report, a → slow → report, and examine, which nothing but the report needs

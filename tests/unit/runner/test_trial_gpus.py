@@ -12,8 +12,8 @@ import pytest
 
 from epigram.core.errors import ParameterError
 from epigram.models.settings import System
-from epigram.runner.scheduling import gpus
-from epigram.runner.scheduling.trial_gpus import acquire_gpus, needed_gpus, share_gpus
+from epigram.runner.scheduling import gpus, slots
+from epigram.runner.scheduling.slots import acquire_gpus, needed_gpus, share_gpus
 from epigram.runner.workspace.settings import Settings
 from epigram.text.settings import ViewSettings
 
@@ -92,7 +92,7 @@ def test_nothing_changes_without_a_gpu_and_for_one_trial_at_a_time(count: int, a
 
 def test_after_the_sweep_no_gpus_are_shared() -> None:
     with share_gpus(TRIALS, 2):
-        assert gpus._slots.get() is not None
+        assert slots._trial_slots.get() is not None
     with acquire_gpus("s-1") as environment:
         assert environment == {}
 

@@ -13,7 +13,7 @@ from epigram.core.errors import ParameterError
 from epigram.process.display import echo
 
 if TYPE_CHECKING:
-    from epigram.runner.project.update import Update
+    from epigram.runner.project.files import Update
 
 
 def main(
@@ -26,8 +26,7 @@ def main(
 
     Example: epigram init demo && cd demo && epigram run
     """
-    from epigram.runner.project.create import create
-    from epigram.runner.project.update import update
+    from epigram.runner.project.files import create, update
 
     if update_:
         _print_update(update(folder or Path()))

@@ -31,8 +31,7 @@ from epigram.runner.champions.champion_refs import (
     untracked_inputs,
 )
 from epigram.runner.git import FIXED_AUTHOR, git, head, read_file_at
-from epigram.runner.workspace.links import check_is_link, set_link
-from epigram.runner.workspace.run_names import RunName
+from epigram.runner.workspace.run_folders import RunName, check_is_link, set_link
 from epigram.runner.workspace.workspace import SHARED_FOLDERS, lock_folder
 
 BRANCH = "refs/heads/champion"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,6 @@ GIB = 1 << 30
 MIN_DISK, ENOUGH_DISK = 1 * GIB, 5 * GIB  # of the project's disk; a run of the default systems writes below 1 GiB
 MIN_MEMORY, ENOUGH_MEMORY = 1 * GIB, 4 * GIB  # two stages in parallel use about 2 GiB
 MEMINFO = Path("/proc/meminfo")
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def disk() -> Iterator[CheckResult]:
@@ -48,20 +46,8 @@ def memory() -> Iterator[CheckResult]:
 
 
 def processors() -> Iterator[CheckResult]:
-    """Check the number of processors, and that no variable asks for more threads than there are."""
-    count = count_processors()
-    yield CheckResult("processors", "ok", f"{count}")
-    for name in THREAD_VARIABLES:
-        value = os.environ.get(name)
-        if value is None:
-            continue
-        if not value.isdecimal() or int(value) < 1:
-            fix = f"unset {name}, or set it to a number from 1 to {count}"
-            yield problem("threads", f"{name}={value} is not a number of threads", fix, ParameterError)
-        elif int(value) > count:
-            yield CheckResult("threads", "warning", f"{name}={value}, but {count} processors", f"unset {name}")
-        else:
-            yield CheckResult("threads", "ok", f"{name}={value}")
+    """Name the number of processors that this process may use."""
+    yield CheckResult("processors", "ok", f"{count_processors()}")
 
 
 def gpu() -> Iterator[CheckResult]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,16 +10,15 @@ from pathlib import Path
 from epigram.checkpoints.folders import awaits_download, verify_checkpoint
 from epigram.checkpoints.hub import HUB_PREFIX
 from epigram.core.config_types import is_http_url
-from epigram.core.errors import DiskError, EpigramError, ParameterError, SourceUnavailableError
+from epigram.core.errors import EpigramError, ParameterError, SourceUnavailableError
 from epigram.core.settings import read_params
 from epigram.data.sources.access import redact_address
 from epigram.data.sources.fetch import MIRROR
 from epigram.data.sources.hub_models import describe_files, find_files
 from epigram.runner.doctor.installation import CheckResult, problem
-from epigram.runner.project.record import check_version, read
+from epigram.runner.project.files import check_version, read
 from epigram.runner.service import server, service_lock
 
-WRITTEN = ("", ".dvc", ".epigram", "data", "runs")  # folders of a project in which a run writes
 STALE_AFTER = 600.0  # seconds; no git command of a run holds its lock that long
 TIMEOUT = 5.0  # seconds
 
@@ -45,17 +43,6 @@ def project() -> Iterator[CheckResult]:
             yield problem("project", f"{folder} does not exist", f"run {command}", ParameterError)
     record = read(Path())
     yield CheckResult("project", "ok", f"for epigram {record.version}" if record else "the repository of epigram")
-
-
-def folders() -> Iterator[CheckResult]:
-    """Check that the folders in which a run writes are writable."""
-    used = [Path(name) for name in WRITTEN if Path(name).is_dir()] if is_project() else []
-    blocked = [path for path in [*used, Path(tempfile.gettempdir())] if not os.access(path, os.W_OK | os.X_OK)]
-    for path in blocked:
-        fix = f"give yourself permission: chmod u+rwx {path.absolute()}"
-        yield problem("folders", f"{path.absolute()} is not writable", fix, DiskError)
-    if not blocked:
-        yield CheckResult("folders", "ok", "writable")
 
 
 def locks() -> Iterator[CheckResult]:

@@ -29,7 +29,7 @@ from dvc.stage.exceptions import MissingDataSource, StageCmdFailedError
 from epigram.core.errors import EpigramError, InputMissingError, TryAgainError
 from epigram.process.exits import exit_code, handle_errors, run_and_exit
 from epigram.process.outcome import OUTCOME_FILE, Outcome
-from epigram.runner.dvc import changed_inputs, lock_writer
+from epigram.runner.dvc import replaced_methods
 from epigram.runner.dvc.adapter import open_repo, record_restored, retry_on_conflict
 from epigram.runner.dvc.process import END
 
@@ -90,8 +90,8 @@ def main() -> None:
     code_path, requests = sys.argv[1:]
     os.environ["PYTHONPATH"] = code_path
     logging.getLogger("dvc").setLevel(logging.WARNING)  # only the stage's own lines are shown
-    lock_writer.install()
-    changed_inputs.install()
+    replaced_methods.write_blocks_only()
+    replaced_methods.check_inputs_again()
     install()
     with os.fdopen(int(requests), encoding="utf-8") as lines:
         for line in lines:

@@ -17,7 +17,7 @@ from epigram.runner.prefect import ray_address
 from epigram.runner.prefect.up_to_date import finish_if_up_to_date
 from epigram.runner.runs import reservations
 from epigram.runner.runs.publish import Run
-from epigram.runner.scheduling.trial_gpus import needed_gpus, share_gpus
+from epigram.runner.scheduling.slots import needed_gpus, share_gpus
 from epigram.runner.service import prefect_adapter, server
 from epigram.runner.service.server import Server
 from epigram.runner.workspace import overrides

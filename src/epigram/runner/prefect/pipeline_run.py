@@ -33,8 +33,7 @@ from epigram.runner.runs import publish, reservations
 from epigram.runner.runs.publish import Run, StageResult
 from epigram.runner.scheduling.gpus import GpuPool, stages_per_gpu, visible_gpus
 from epigram.runner.scheduling.planned_systems import read_systems
-from epigram.runner.scheduling.schedule import Schedule, expected_seconds
-from epigram.runner.scheduling.slots import Slots, set_needs
+from epigram.runner.scheduling.slots import Schedule, Slots, expected_seconds, set_needs
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.workspace import Workspace, open_workspace

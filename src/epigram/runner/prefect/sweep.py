@@ -25,7 +25,7 @@ from epigram.process.outcome import OUTCOME_FILE, read_outcome
 from epigram.process.signals import interrupt_waits
 from epigram.runner import child_process
 from epigram.runner.runs import run_page
-from epigram.runner.scheduling.trial_gpus import acquire_gpus
+from epigram.runner.scheduling.slots import acquire_gpus
 from epigram.runner.workspace.request import Request
 
 if TYPE_CHECKING:

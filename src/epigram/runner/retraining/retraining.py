@@ -59,10 +59,6 @@ class Session:
     settings: Settings
     dataset: str
 
-    def ingest(self) -> Ingestion:
-        """Add the waiting rows to the growing data set."""
-        return ingest.ingest_rows(self.root, self.dataset, self.settings)
-
     def request(self, ingestion: Ingestion) -> Request:
         """Return the request for the run on all rows. Raises ParameterError if its settings are invalid."""
         request = Request(root=self.root, dataset=ingestion.dataset, systems=tuple(self.settings.retrain.systems))

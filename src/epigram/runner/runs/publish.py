@@ -19,7 +19,7 @@ from epigram.process.outcome import Outcome
 from epigram.process.stage_process import SPEED
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.runs import run_page
-from epigram.runner.workspace.links import set_link
+from epigram.runner.workspace.run_folders import set_link
 from epigram.runner.workspace.workspace import Workspace
 from epigram.workflow.search.plan import PLAN, RunPlan, write_plan
 

@@ -14,7 +14,7 @@ from filelock import lock_descriptor
 
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError
 from epigram.runner.champions import champion
-from epigram.runner.workspace.run_names import check_run_name
+from epigram.runner.workspace.run_folders import check_run_name
 from epigram.runner.workspace.settings import load
 
 MAX_DATASET_LENGTH = 70  # maximum length of the data set's part in a generated name

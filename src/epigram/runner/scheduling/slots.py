@@ -1,21 +1,81 @@
-"""Limit of parallel stages: each stage takes as many slots as it has CPU threads, and the GPUs that it needs."""
+"""Limit of parallel stages: each stage takes as many slots as it has CPU threads, and the GPUs that it needs.
+
+The stage with the longest remaining path starts first. The trials of a sweep share the GPUs in the same way; each trial
+is a run in a process of its own, which does not know of the other trials.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 from epigram.core.errors import EpigramError
 from epigram.core.files import read_json
 from epigram.runner.dvc.graph import Graph
-from epigram.runner.scheduling.gpus import GpuPool, gpus_by_stage
-from epigram.runner.scheduling.planned_systems import PlannedSystem
-from epigram.runner.scheduling.schedule import Schedule
+from epigram.runner.scheduling.gpus import GpuPool, gpus_by_stage, stages_per_gpu, visible_gpus
+from epigram.runner.scheduling.planned_systems import PlannedSystem, plan_systems
+from epigram.runner.workspace.settings import Settings
 
 HANDOVER = 5.0  # seconds at most from the moment at which a stage can start until its task waits here
+MAX_RUNS = 20  # runs that are read, the latest ones
+START = 2.0  # expected seconds of a stage that no run on the data set has executed
+
+
+class Schedule:
+    """Order of the stages of `graph`; `seconds` maps each stage to the seconds that it is expected to take.
+
+    The remaining path of a stage is its own seconds and those of the slowest chain of stages that depend on it. Of
+    equal stages, the first one in the graph comes first, so the order is the same in each run.
+    """
+
+    def __init__(self, graph: Graph, seconds: Mapping[str, float]) -> None:
+        remaining = remaining_seconds(graph, seconds)
+        self.names = sorted(remaining, key=lambda name: -remaining[name])
+        self._ranks = {name: rank for rank, name in enumerate(self.names)}
+        self._needs = {stage.name: stage.needs for stage in graph}
+        self._finished = set(graph.current)
+
+    def first(self, names: Iterable[str]) -> str | None:
+        """Return the stage that starts first, or None if there are no `names`; unknown stages start by name."""
+        return min(names, key=lambda name: (self._ranks.get(name, 0), name), default=None)
+
+    def ready(self) -> list[str]:
+        """Return the stages that can start and have not ended."""
+        return [name for name, needs in self._needs.items() if name not in self._finished and needs <= self._finished]
+
+    def finish(self, name: str) -> list[str]:
+        """Note that stage `name` has ended without an error; return the stages that can start since then."""
+        self._finished.add(name)
+        return [each for each in self.ready() if name in self._needs[each]]
+
+
+def remaining_seconds(graph: Graph, seconds: Mapping[str, float]) -> dict[str, float]:
+    """Return for each stage, in the order of the graph, the seconds of the longest path from its start to the end."""
+    after = dict.fromkeys(graph.stages, 0.0)  # the longest path that begins at the end of the stage
+    for stage in reversed(list(graph)):  # dependencies come first, so all that follows the stage is known
+        for need in stage.needs & after.keys():
+            after[need] = max(after[need], seconds[stage.name] + after[stage.name])
+    return {name: seconds[name] + after[name] for name in after}
+
+
+def expected_seconds(graph: Graph, runs: Path, dataset: str) -> dict[str, float]:
+    """Return the seconds of each stage in the latest run on `dataset` that executed it; 0 if it is up to date.
+
+    `runs` is the folder of the earlier runs. The order of the stages depends on the result, nothing else does.
+    """
+    files = [file for file in runs.glob("*/summary.json") if not file.parent.is_symlink()]
+    measured: dict[str, float] = {}
+    for file in sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)[:MAX_RUNS]:
+        with suppress(EpigramError, OSError, LookupError, TypeError, AttributeError):  # damaged, or edited by the user
+            run = read_json(file)
+            if run["dataset"] == dataset:
+                executed = {name: stage for name, stage in run["stages"].items() if stage["state"] == "Completed"}
+                measured = {name: float(stage["seconds"]) for name, stage in executed.items()} | measured
+    return {name: 0.0 if name in graph.current else measured.get(name, START) for name in graph.stages}
 
 
 class Slots:
@@ -84,10 +144,7 @@ class Slots:
         """Return the stage that takes the next free slots: the first one that fits, waiting or expected."""
         now = time.monotonic()
         stages = self._waiting.union(name for name, until in self._expected.items() if until > now)
-        return self.schedule.first(name for name in stages if self._fits(name))
-
-    def _fits(self, stage: str) -> bool:
-        return self.count(stage) <= self.free and self.gpus.fits(stage)
+        return self.schedule.first(name for name in stages if self.count(name) <= self.free and self.gpus.fits(name))
 
 
 def set_needs(slots: Slots, stages: Graph, systems: Mapping[str, PlannedSystem], gpus: int, validated: Path) -> None:
@@ -107,9 +164,50 @@ def slots_by_system(systems: Mapping[str, PlannedSystem], gpus: int = 0, folds: 
 
     `folds` are those of train.
     """
-    return {name: _slots(system, gpus, folds) for name, system in systems.items() if system.recipe.has_encoder}
+    networks = {name: system.resolved(gpus, folds) for name, system in systems.items() if system.recipe.has_encoder}
+    return {name: int(config.threads) * int(config.processes) for name, config in networks.items()}
 
 
-def _slots(system: PlannedSystem, gpus: int, folds: int) -> int:
-    config = system.resolved(gpus, folds)
-    return int(config.threads) * int(config.processes)
+# Prefect's threads have it from the thread of the flow; a Ray worker does not.
+_trial_slots: ContextVar[Slots | None] = ContextVar("slots of the trials", default=None)
+
+
+@contextmanager
+def share_gpus(trials: Mapping[str, Settings], at_once: int) -> Iterator[None]:
+    """During the context, share the GPUs of this machine between the named trials, of which `at_once` run in parallel.
+
+    Nothing changes on a machine without a GPU, and for one trial at a time. Raises ParameterError for an invalid
+    EPIGRAM_STAGES_PER_GPU.
+    """
+    names = visible_gpus()
+    if not names or min(at_once, len(trials)) == 1:
+        yield
+        return
+    needed = {name: needed_gpus(settings) for name, settings in trials.items()}
+    token = _trial_slots.set(Slots(at_once, gpus=GpuPool(names, needed, stages_per_gpu())))
+    try:
+        yield
+    finally:
+        _trial_slots.reset(token)
+
+
+def acquire_gpus(trial: str) -> AbstractContextManager[dict[str, str]]:
+    """Wait for the GPUs of a trial and hold them while the context is open.
+
+    Yields the environment variables that show it only these GPUs; none if the GPUs are not shared.
+    """
+    slots = _trial_slots.get()
+    return nullcontext({}) if slots is None else slots.acquire(trial)
+
+
+def needed_gpus(settings: Settings) -> int:
+    """Return the number of GPUs of a run that starts one stage at a time.
+
+    It is one, or `train.processes` of the system with the most; if no system has a network it is none.
+    """
+    try:
+        systems = plan_systems(settings).values()
+    except EpigramError:  # which the run itself reports
+        return 1
+    processes = [system.config.processes for system in systems if system.recipe.has_encoder]
+    return max((1 if count == "auto" else int(count) for count in processes), default=0)

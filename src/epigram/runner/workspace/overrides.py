@@ -17,7 +17,7 @@ from epigram.core.settings import read_params
 from epigram.data.readers import labels_tokens
 from epigram.data.sources.source import load_source
 from epigram.evaluation.records.student_record import read_students
-from epigram.runner.project.record import check_version
+from epigram.runner.project.files import check_version
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.settings import Params, Settings, edited, load
 from epigram.runner.workspace.unsuitable import DEFAULT_VIEWS, unsuitable_systems

@@ -11,7 +11,7 @@ from typing import Any
 
 from epigram.core.errors import ParameterError
 from epigram.core.settings import check_names
-from epigram.runner.workspace.run_names import check_run_name
+from epigram.runner.workspace.run_folders import check_run_name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from epigram.core.errors import ParameterError
 from epigram.core.files import atomic_file, exclusive_lock
 from epigram.core.settings import dataset_of
 from epigram.runner import git
-from epigram.runner.project.record import check_version
+from epigram.runner.project.files import check_version
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 

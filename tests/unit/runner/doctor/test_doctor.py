@@ -19,7 +19,7 @@ from epigram.cli.app import app
 from epigram.data.sources.hub_models import download_checkpoint
 from epigram.runner.doctor import installation, machine, project
 from epigram.runner.doctor.installation import CheckResult, exit_status, run_checks
-from epigram.runner.project.record import TemplateRecord
+from epigram.runner.project.files import TemplateRecord
 from tests.support.doctor import results
 from tests.support.hub_server import CHECKPOINT, hub
 from tests.support.tiny_bert import write_bert
@@ -128,16 +128,6 @@ def test_the_version_of_the_project(place: Path) -> None:
     assert results(project.project) == [("ok", "the repository of epigram")]
 
 
-def test_folders_that_cannot_be_written(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_project(place, "1")
-    (place / "runs").mkdir()
-    assert results(project.folders) == [("ok", "writable")]
-    real = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "runs" and real(path, mode))
-    assert results(project.folders) == [("problem", f"{place / 'runs'} is not writable")]
-    assert exit_status(project.folders()) == 74
-
-
 @pytest.mark.parametrize("name", ["worktrees/mr-1/index.lock", "HEAD.lock", "refs/heads/champion.lock"])
 def test_a_lock_that_a_killed_git_left(place: Path, name: str) -> None:
     lock = place / ".git" / name
@@ -217,7 +207,7 @@ def two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "disk", lambda: iter([found]))
 
 
-CHECKS = {"python", "packages", "git", "disk", "memory", "processors", "gpu", "bfloat16", "project", "folders", "locks"}
+CHECKS = {"python", "packages", "git", "disk", "memory", "processors", "gpu", "bfloat16", "project", "locks"}
 CHECKS |= {"data_mirror", "prefect_server"}
 
 
@@ -245,23 +235,11 @@ def test_the_checks_as_json(
     assert (second["name"], second["status"], second["code"]) == ("disk", "problem", 74)
 
 
-def test_the_checks_as_a_table_on_a_terminal(
-    two_lines: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("TERM", "dumb")  # no colours
-    assert run(monkeypatch=monkeypatch) == 74
-    head, *rows = capsys.readouterr().out.splitlines()
-    assert head.split() == ["check", "found", "to", "fix", "it"]
-    assert [row.split()[:2] for row in rows] == [["ok", "python"], ["problem", "disk"]]
-    assert "\x1b[2J" not in "".join(rows)
-
-
 def test_all_checks_run_on_this_machine(place: Path) -> None:
     command = [sys.executable, "-m", "epigram.cli", "doctor", "--json"]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, timeout=120)
     found = json.loads(done.stdout)
     names = {each["name"] for each in found}
-    assert {"python", "packages", "git", "disk", "processors", "gpu", "bfloat16", "project", "folders"} <= names
+    assert {"python", "packages", "git", "disk", "processors", "gpu", "bfloat16", "project"} <= names
     problems = [each for each in found if each["status"] == "problem"]
     assert done.returncode == (problems[0]["code"] if problems else 0)

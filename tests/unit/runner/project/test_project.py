@@ -16,9 +16,7 @@ from epigram.cli.app import app
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.runner.dvc import graph
 from epigram.runner.project import template
-from epigram.runner.project.create import create
-from epigram.runner.project.record import TemplateRecord, check_version, read
-from epigram.runner.project.update import update
+from epigram.runner.project.files import TemplateRecord, check_version, create, read, update
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.workspace import open_workspace

@@ -1,12 +1,30 @@
-"""Symbolic links in runs/: `latest` and `champion`."""
+"""Folders in runs/: their names, and the symbolic links `latest` and `champion` to two of them."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated
 
+from epigram.core.config_types import NAME_RULE, Checked, check_name, is_name
 from epigram.core.errors import ParameterError
+
+RESERVED = ("champion", "diff.html", "drift", "latest")  # other entries of runs/
+RunName = Annotated[
+    str,
+    Checked(
+        lambda name: is_name(name) and name not in RESERVED,
+        f"{NAME_RULE}, except the reserved names {', '.join(RESERVED)}",
+    ),
+]
+
+
+def check_run_name(name: object) -> None:
+    """Raise ParameterError if the name is invalid or reserved."""
+    check_name("--name", name)
+    if name in RESERVED:
+        raise ParameterError(f"--name {name!r} is reserved: epigram uses runs/{name}; choose another name")
 
 
 def set_link(link: Path, name: str) -> None:

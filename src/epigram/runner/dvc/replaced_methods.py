@@ -1,8 +1,10 @@
-"""Faster update of dvc.lock: only the block of the finished stage is rewritten.
+"""Methods of DVC that a process of `dvc repro` replaces: DVC has no settings for what they do.
 
-DVC itself parses and writes the whole of dvc.lock, with its comments, whenever a stage ends. This takes five seconds
-with 43 systems, and DVC has no setting for it. DVC's own dumper writes the block, so the file is identical to DVC's,
-byte for byte.
+* An input that changes while the command of its stage runs fails the stage, and nothing is recorded. DVC itself hashes
+  the inputs again after the command and records these hashes next to the output of the old inputs.
+* When a stage ends, only its block of dvc.lock is written. DVC itself parses and writes the whole file with its
+  comments, which takes five seconds with 43 systems. DVC's own dumper writes the block, so the file is identical to
+  DVC's, byte for byte.
 """
 
 from __future__ import annotations
@@ -12,14 +14,41 @@ from pathlib import Path
 from typing import Any
 
 from dvc import dvcfile
+from dvc.stage import Stage
 from dvc.stage.serialize import to_lockfile
 from dvc.utils.serialize import dumps_yaml
+
+from epigram.core.errors import TryAgainError
 
 HEAD = "schema: '2.0'\nstages:\n"
 BLOCK = re.compile(r"  [\w@.-]+:\n(?:   .*\n)*")  # a stage's line and the lines indented below it
 
 
-def install() -> None:
+def check_inputs_again() -> None:
+    """Replace two methods of `Stage` in this process.
+
+    A stage then raises TryAgainError, before DVC records it, if an input differs from the one before the command.
+    """
+    stage_class: Any = Stage
+    run, save = stage_class._run_stage, stage_class.save_deps
+
+    def run_stage(self: Any, dry: bool, force: bool, **options: Any) -> None:
+        if force and not dry:
+            self.save_deps()  # of a stage that is not forced, DVC hashes the inputs itself, for its run cache
+        run(self, dry, force, **options)
+        self.inputs_of_command = [dependency.hash_info for dependency in self.deps]
+
+    def save_deps(self: Any, **options: Any) -> None:
+        save(self, **options)
+        before = vars(self).pop("inputs_of_command", ())  # empty before the command
+        changed = [str(new) for new, old in zip(self.deps, before, strict=False) if new.hash_info != old]
+        if changed:
+            raise TryAgainError(f"{', '.join(changed)} changed while {self.addressing} ran; run it again")
+
+    stage_class._run_stage, stage_class.save_deps = run_stage, save_deps
+
+
+def write_blocks_only() -> None:
     """Replace `Lockfile.dump_stages` in this process."""
     lock_file: Any = dvcfile.Lockfile
     dump_whole_file = lock_file.dump_stages
