@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Literal
@@ -170,22 +170,24 @@ def predict(model: nn.Module, texts: TextBatches, *, precision: Precision = "aut
     return join_shares(model, texts, [predict_share(model, texts, precision=precision)])
 
 
+@torch.inference_mode()
 def predict_share(
     model: nn.Module, texts: TextBatches, *, precision: Precision = "auto", first: int = 0, step: int = 1
 ) -> PredictedShare:
-    """Run `model` over every batch of `texts` whose number is `first` plus a multiple of `step`."""
+    """Run `model` over every batch of `texts`, longest first, whose number is `first` plus a multiple of `step`."""
     share = PredictedShare([], [], [], [])
-
-    def keep(batch: NDArray[np.int64], prediction: Prediction) -> None:
-        share.rows.append(batch)
-        share.logits.append(prediction.logits.float().cpu().numpy())
-        if prediction.parts is not None:
-            share.parts.append(prediction.parts.float().cpu().numpy())
-        if prediction.tokens is not None:
-            own = prediction.tokens[texts.own_tokens(batch, prediction.tokens.shape)]
-            share.tokens.append(own.float().softmax(-1).cpu().numpy())
-
-    predict_batches(model, texts, keep, precision=precision, first=first, step=step)
+    if model.training:
+        model.eval()
+    with matmul_precision(precision, texts.device):  # around all batches, so that weights are converted once
+        for batch in islice(texts.in_order(*batch_limits(texts)), first, None, step):
+            prediction: Prediction = model(texts.gather(batch))
+            share.rows.append(batch)
+            share.logits.append(prediction.logits.float().cpu().numpy())
+            if prediction.parts is not None:
+                share.parts.append(prediction.parts.float().cpu().numpy())
+            if prediction.tokens is not None:
+                own = prediction.tokens[texts.own_tokens(batch, prediction.tokens.shape)]
+                share.tokens.append(own.float().softmax(-1).cpu().numpy())
     return share
 
 
@@ -202,28 +204,6 @@ def join_shares(model: nn.Module, texts: TextBatches, shares: Sequence[Predicted
         _restore_order(tokens, token_order(order, counts), 0) if tokens else None,
         counts,
     )
-
-
-@torch.inference_mode()
-def predict_batches(
-    model: nn.Module,
-    texts: TextBatches,
-    keep: Callable[[NDArray[np.int64], Prediction], None],
-    *,
-    precision: Precision = "auto",
-    first: int = 0,
-    step: int = 1,
-) -> None:
-    """Run `model` over `texts`, longest first; `keep` gets the numbers of the texts of each batch and its predictions.
-
-    Only each batch whose number is `first` plus a multiple of `step` is read. This is not a generator, because the end
-    of its inference mode at a yield would also end autocast.
-    """
-    if model.training:
-        model.eval()
-    with matmul_precision(precision, texts.device):  # around all batches, so that weights are converted once
-        for batch in islice(texts.in_order(*batch_limits(texts)), first, None, step):
-            keep(batch, model(texts.gather(batch)))
 
 
 def gold_labels(texts: TextBatches) -> NDArray[np.integer]:

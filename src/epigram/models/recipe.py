@@ -189,15 +189,14 @@ class Recipe:
         """
         self.check(context, path)
         try:
-            return self._build_classifier(context) if self.has_encoder else self._build_model(context)
+            return self._build(context)
         except ValueError as error:
             raise ParameterError(f"params.yaml: {path or self.name}: {error}") from None
 
-    def _build_model(self, context: DataSpec) -> nn.Module:
-        model: nn.Module = parse_part(MODELS, self.model, "").build(context)
-        return model
-
-    def _build_classifier(self, context: DataSpec) -> Classifier:
+    def _build(self, context: DataSpec) -> nn.Module:
+        if not self.has_encoder:
+            model: nn.Module = parse_part(MODELS, self.model, "").build(context)
+            return model
         encoder = parse_part(ENCODERS, self.encoder, "").build(context)
         if context.vectors is not None:
             set_pretrained_vectors(encoder.token_table, context.vectors)

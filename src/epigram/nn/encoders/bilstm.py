@@ -11,14 +11,13 @@ from epigram.core.config_types import Positive, Range
 from epigram.nn import encoders
 from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder, EncoderSettings
-from epigram.nn.layers.pos_weighting import VectorWeight
+from epigram.nn.layers.encoder import Encoder, WeightedEncoderSettings
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @encoders.register("bilstm")
 @dataclass(frozen=True, kw_only=True)
-class BiLstmConfig(EncoderSettings):
+class BiLstmConfig(WeightedEncoderSettings):
     """Settings of the encoder; `width` is the width of the token vectors and of each direction."""
 
     has_layers: ClassVar[bool] = True
@@ -26,7 +25,6 @@ class BiLstmConfig(EncoderSettings):
     width: Positive = 128
     depth: Positive = 1
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
-    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
 
 class BiLstmEncoder(Encoder, settings=BiLstmConfig):

@@ -15,11 +15,11 @@ from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.char_lstm import CharLstm
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder, EncoderSettings
+from epigram.nn.layers.encoder import Encoder, WeightedEncoderSettings
 from epigram.nn.layers.initialization import glorot
 from epigram.nn.layers.language_model import LanguageModel, LanguageModelLoss
 from epigram.nn.layers.masking import valid_positions
-from epigram.nn.layers.pos_weighting import PosScaling, VectorWeight
+from epigram.nn.layers.pos_weighting import PosScaling
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 SPELLED = Unless("data.characters", 0, because="the view has no characters")
@@ -28,7 +28,7 @@ WITH_MODEL = Unless("lm_weight", 0.0)
 
 @encoders.register("char_bilstm")
 @dataclass(frozen=True, kw_only=True)
-class CharBiLstmConfig(EncoderSettings):
+class CharBiLstmConfig(WeightedEncoderSettings):
     """Settings of the encoder, with the sizes of the paper's Table 6.
 
     `width` and `character_width` are the widths of one direction, `spelling` is the width of a token's character
@@ -46,7 +46,6 @@ class CharBiLstmConfig(EncoderSettings):
     lm_loss: Annotated[Literal["mean", "sum"], WITH_MODEL] = "mean"
     lm_hidden: Annotated[Positive, WITH_MODEL] = 50
     lm_vocabulary: Annotated[Positive, WITH_MODEL] = 7_500
-    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
     def state_width(self, context: DataSpec) -> int:
         """Return the width of both directions."""

@@ -11,21 +11,19 @@ from epigram.core.config_types import Positive, Range
 from epigram.nn import encoders
 from epigram.nn.layers.convolution import Convolutions, Sizes
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder, EncoderSettings
-from epigram.nn.layers.pos_weighting import VectorWeight
+from epigram.nn.layers.encoder import Encoder, WeightedEncoderSettings
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @encoders.register("convolution")
 @dataclass(frozen=True, kw_only=True)
-class ConvolutionConfig(EncoderSettings):
+class ConvolutionConfig(WeightedEncoderSettings):
     """Settings of the encoder: width of the token vectors, filters per window size, and window sizes in tokens."""
 
     embedding: Positive = 128
     filters: Positive = 256
     sizes: Sizes = field(default_factory=lambda: [2, 3, 4])
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
-    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
     @property
     def reach(self) -> tuple[int, int]:

@@ -11,15 +11,14 @@ from epigram.core.config_types import Positive, Range
 from epigram.nn import encoders
 from epigram.nn.layers.convolution import Convolution, masked_convolution
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder, EncoderSettings
+from epigram.nn.layers.encoder import Encoder, WeightedEncoderSettings
 from epigram.nn.layers.pooling import halve
-from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @encoders.register("dpcnn")
 @dataclass(frozen=True, kw_only=True)
-class DpcnnConfig(EncoderSettings):
+class DpcnnConfig(WeightedEncoderSettings):
     """Settings of the encoder.
 
     `levels` is the number of blocks of two convolutions; each block except the first halves the text. The paper's depth
@@ -32,7 +31,6 @@ class DpcnnConfig(EncoderSettings):
     filters: Positive = 250
     levels: Positive = 5
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
-    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
     def state_width(self, context: DataSpec) -> int:
         """Return the number of filters."""

@@ -10,19 +10,17 @@ from torch import nn
 from epigram.core.config_types import Positive, Range
 from epigram.nn import encoders
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder, EncoderSettings
-from epigram.nn.layers.pos_weighting import VectorWeight
+from epigram.nn.layers.encoder import Encoder, WeightedEncoderSettings
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @encoders.register("embedding")
 @dataclass(frozen=True, kw_only=True)
-class EmbeddingConfig(EncoderSettings):
+class EmbeddingConfig(WeightedEncoderSettings):
     """Settings of the encoder; `width` is the width of a token vector."""
 
     width: Positive = 300
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
-    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
     @property
     def reach(self) -> tuple[int, int]:

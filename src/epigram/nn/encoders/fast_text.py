@@ -10,21 +10,19 @@ from torch import nn
 from epigram.core.config_types import Positive, Range
 from epigram.nn import encoders
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder, EncoderSettings
+from epigram.nn.layers.encoder import Encoder, WeightedEncoderSettings
 from epigram.nn.layers.ngrams import DISTINCT, ngram_buckets
-from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @encoders.register("fast_text")
 @dataclass(frozen=True, kw_only=True)
-class FastTextConfig(EncoderSettings):
+class FastTextConfig(WeightedEncoderSettings):
     """Settings of the encoder; n-grams of all `orders` (values of n) are hashed into `buckets` shared vectors."""
 
     width: Positive = 32
     orders: Annotated[list[Annotated[int, Range(ge=2)]], DISTINCT] = field(default_factory=lambda: [2, 3])
     buckets: Positive = 50_000
-    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
     @property
     def reach(self) -> tuple[int, int]:

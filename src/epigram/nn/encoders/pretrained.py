@@ -93,27 +93,20 @@ class PretrainedConfig(AttentionSettings):
         if self.backbone is None:
             self._check_pretrained(context)
             if context.checkpoint is None:
-                self._check_small()
+                if self.family is not None:
+                    self.check_model_type(ARCHITECTURES[self.family][0])
+                self._small().check_sizes(SMALL_KEY)
             elif (info := read_checkpoint_info(context.checkpoint)) is not None:
                 check_family(self.family, info.model_type, context.checkpoint)
                 self.check_model_type(info.model_type)
                 check_heads(self.head_to_head, info.heads)
         super().check(context)
 
-    def _check_small(self) -> None:
-        if self.family is not None:
-            self.check_model_type(ARCHITECTURES[self.family][0])
-        self._small().check_sizes(SMALL_KEY)
-
     def _small(self, sizes: Mapping[str, Any] = MappingProxyType({})) -> TransformerConfig:
         """Return the small encoder's config, with `sizes` as defaults. Raises ValueError for invalid sizes."""
         given = parse_sizes(self.small)
-        own = {"dropout": given.dropout, **self._attention}
+        own = {"dropout": given.dropout, **{each.name: getattr(self, each.name) for each in fields(AttentionSettings)}}
         return TransformerConfig(**{**sizes, **own, **{name: getattr(given, name) for name in self.small}})
-
-    @property
-    def _attention(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(AttentionSettings)}
 
     def check_model_type(self, model_type: str) -> None:
         """Raise ValueError if the attention of encoders of `model_type` cannot be replaced as the settings require."""

@@ -11,14 +11,13 @@ from epigram.core.config_types import Checked, Positive, Range
 from epigram.nn import encoders
 from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder, EncoderSettings
-from epigram.nn.layers.pos_weighting import VectorWeight
+from epigram.nn.layers.encoder import Encoder, WeightedEncoderSettings
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @encoders.register("projected_bilstm")
 @dataclass(frozen=True, kw_only=True)
-class ProjectedBiLstmConfig(EncoderSettings):
+class ProjectedBiLstmConfig(WeightedEncoderSettings):
     """Settings of the encoder; `width` is the width of the projected vectors and of both directions together."""
 
     embedding: Positive = 300
@@ -27,7 +26,6 @@ class ProjectedBiLstmConfig(EncoderSettings):
     ] = 256
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2  # on the embeddings
     state_dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.4
-    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
 
 class ProjectedBiLstmEncoder(Encoder, settings=ProjectedBiLstmConfig):

@@ -12,14 +12,13 @@ from torch.nn.functional import pad
 from epigram.core.config_types import Count, Positive, Range
 from epigram.nn import encoders
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder, EncoderSettings
-from epigram.nn.layers.pos_weighting import VectorWeight
+from epigram.nn.layers.encoder import Encoder, WeightedEncoderSettings
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @encoders.register("region")
 @dataclass(frozen=True, kw_only=True)
-class RegionConfig(EncoderSettings):
+class RegionConfig(WeightedEncoderSettings):
     """Settings of the encoder.
 
     A region is a token with `radius` neighbours on each side. Every vocabulary entry has one weight vector K per
@@ -29,7 +28,6 @@ class RegionConfig(EncoderSettings):
     width: Positive = 128
     radius: Count = 3
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
-    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
     @property
     def reach(self) -> tuple[int, int]:

@@ -11,15 +11,14 @@ from epigram.core.config_types import Positive, Range
 from epigram.core.effects import Only
 from epigram.nn import encoders
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder, EncoderSettings
-from epigram.nn.layers.pos_weighting import VectorWeight
+from epigram.nn.layers.encoder import Encoder, WeightedEncoderSettings
 from epigram.nn.layers.semantic_perceptron import Order, SemanticPerceptron
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
 @encoders.register("semantic_perceptron")
 @dataclass(frozen=True, kw_only=True)
-class SemanticPerceptronConfig(EncoderSettings):
+class SemanticPerceptronConfig(WeightedEncoderSettings):
     """Settings of the encoder.
 
     The default sizes reproduce the paper's parameter counts: width 64, perceptron 64→512→64, five layers.
@@ -33,7 +32,6 @@ class SemanticPerceptronConfig(EncoderSettings):
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
     order: Order = "random"
     average: Annotated[Positive, Only("order", "random")] = 1  # number of random orders averaged at inference
-    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
     @property
     def reach(self) -> tuple[int, int] | None:

@@ -47,12 +47,6 @@ class TransformerConfig(AttentionSettings):
         check_heads(self.head_to_head, self.heads)
 
 
-def _head_to_head(config: TransformerConfig) -> HeadToHead | None:
-    if config.head_to_head == "none":
-        return None
-    return HeadToHead(heads=config.heads, gate=config.head_to_head, site=config.site, dropout=config.dropout)
-
-
 class Block(nn.Module):
     """Post-LN layer: attention, then a two-layer perceptron, both with a residual: (B, L, D) → (B, L, D)."""
 
@@ -61,12 +55,17 @@ class Block(nn.Module):
         placement: Placement = "after" if config.pos_weight == "none" else config.pos_weight
         self.attention: nn.Module
         if config.attention == "dot":
+            head_to_head = None
+            if config.head_to_head != "none":
+                head_to_head = HeadToHead(
+                    heads=config.heads, gate=config.head_to_head, site=config.site, dropout=config.dropout
+                )
             self.attention = DotProductAttention(
                 width=config.width,
                 heads=config.heads,
                 dropout=config.dropout,
                 placement=placement,
-                head_to_head=_head_to_head(config),
+                head_to_head=head_to_head,
             )
         else:
             self.attention = CorrelationAttention(

@@ -13,9 +13,8 @@ from epigram.nn.layers.batch_norm import MaskedBatchNorm
 from epigram.nn.layers.convolution import Convolution, masked_convolution
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.encoder import Encoder, EncoderSettings
+from epigram.nn.layers.encoder import Encoder, WeightedEncoderSettings
 from epigram.nn.layers.pooling import halve, k_max
-from epigram.nn.layers.pos_weighting import VectorWeight
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 BLOCKS = {9: (1, 1, 1, 1), 17: (2, 2, 2, 2), 29: (5, 5, 2, 2), 49: (8, 8, 5, 3)}  # Table 2: two-layer blocks per width
@@ -23,7 +22,7 @@ BLOCKS = {9: (1, 1, 1, 1), 17: (2, 2, 2, 2), 29: (5, 5, 2, 2), 49: (8, 8, 5, 3)}
 
 @encoders.register("vdcnn")
 @dataclass(frozen=True, kw_only=True)
-class VdcnnConfig(EncoderSettings):
+class VdcnnConfig(WeightedEncoderSettings):
     """Settings of the encoder.
 
     `layers` is the number of convolutions, `filters` are the widths of the four groups between halvings, and `k` is the
@@ -42,7 +41,6 @@ class VdcnnConfig(EncoderSettings):
     k: Positive = 8
     hidden: Positive = 512
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
-    pos_weight: VectorWeight = "none"  # embedding: token vectors are multiplied by their part-of-speech weights
 
     def state_width(self, context: DataSpec) -> int:
         """Return the width of the hidden layers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from torch import nn
@@ -10,7 +10,7 @@ from torch import nn
 from epigram.core.config_types import Strict
 from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.pos_weighting import pos_table
+from epigram.nn.layers.pos_weighting import VectorWeight, pos_table
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 
@@ -45,6 +45,16 @@ class EncoderSettings(Strict):
     def check(self, context: DataSpec) -> None:
         """Raise ValueError if settings conflict with each other or with the data that `context` describes."""
         pos_table(getattr(self, "pos_weight", "none"), context)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightedEncoderSettings(EncoderSettings):
+    """Settings of an encoder without attention; `pos_weight: embedding` multiplies token vectors by their weights.
+
+    The weights are those of parts of speech (Transformer-F).
+    """
+
+    pos_weight: VectorWeight = "none"
 
 
 class Encoder(nn.Module):

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from epigram.core.errors import ParameterError
 from epigram.models.batches import Rows, TextBatches
@@ -61,16 +60,13 @@ def _features(model: LinearSvm, parts: Parts, texts: int) -> Any:
         kept = is_known[counts.indices]
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])[counts.indptr]
         columns = place[counts.indices[kept]]
-        known_counts = (torch.from_numpy(each) for each in (_row_numbers(ends), columns, counts.data[kept]))
+        of_text = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
+        known_counts = (torch.from_numpy(each) for each in (of_text, columns, counts.data[kept]))
         values = model.values(len(ends) - 1, *known_counts).double().numpy()
         found.append(csr_matrix((values, columns, ends), shape=(len(ends) - 1, len(known))))
     matrix, place = vstack(found, format="csr"), np.empty(texts, np.int64)
     place[order] = np.arange(texts)
     return matrix[place]
-
-
-def _row_numbers(ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.repeat(np.arange(len(ends) - 1), np.diff(ends))
 
 
 def _weigh(model: LinearSvm, parts: Sequence[NgramCounts], texts: int) -> tuple[torch.Tensor, torch.Tensor]:
