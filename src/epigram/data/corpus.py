@@ -16,8 +16,8 @@ from epigram.core.errors import DataError, ParameterError
 from epigram.data.readers import KINDS
 from epigram.data.sources.source import ROLES, File, Source, SourceSection
 from epigram.data.splitting import split_rows
+from epigram.data.validation.token_labels import OUTSIDE
 
-OUTSIDE = "O"
 COLUMNS = pl.Schema({"tokens": pl.List(pl.String), "token_labels": pl.List(pl.String)})
 
 
@@ -30,18 +30,17 @@ def label_tokens(frame: pl.DataFrame, language: Literal["zh", "en"], file: str) 
     that is not in its text or has no label.
     """
     rows = []
-    for line, text, label, spans in frame.select("line", "text", _row_label(frame), "spans").iter_rows():
-        located_spans = [_locate_span(span, text, label, f"{file} row {line}") for span in spans or []]
+    single = frame.schema.get("label") == pl.String
+    row_label = pl.col("label") if single else pl.lit(None, pl.String).alias("label")
+    for line, text, label, spans in frame.select("line", "text", row_label, "spans").iter_rows():
+        located = [_locate_span(span, text, label, f"{file} row {line}") for span in spans or []]
         tokens = _tokenize(text, language)
-        rows.append(
-            ([token for token, _, _ in tokens], [_token_label(start, end, located_spans) for _, start, end in tokens])
-        )
+        labels = [
+            next((name for begin, stop, name in located if start < stop and begin < end), OUTSIDE)  # the first span
+            for _, start, end in tokens
+        ]
+        rows.append(([token for token, _, _ in tokens], labels))
     return frame.drop("spans").hstack(pl.DataFrame(rows, schema=COLUMNS, orient="row"))
-
-
-def _row_label(frame: pl.DataFrame) -> pl.Expr:
-    single = "label" in frame.columns and frame.schema["label"] == pl.String
-    return pl.col("label") if single else pl.lit(None, dtype=pl.String).alias("label")
 
 
 def _locate_span(span: Any, text: str, label: str | None, where: str) -> tuple[int, int, str]:
@@ -79,11 +78,6 @@ def _tokenize(text: str, language: str) -> list[tuple[str, int, int]]:
 
     words = pre_tokenizers.Split(Regex(WORD_PATTERN), "removed", invert=True).pre_tokenize_str(text)
     return [(text[start:end], start, end) for _, (start, end) in words]
-
-
-def _token_label(start: int, end: int, located_spans: list[tuple[int, int, str]]) -> str:
-    """Return the label of the first span that overlaps the token."""
-    return next((label for begin, stop, label in located_spans if start < stop and begin < end), OUTSIDE)
 
 
 NO_READER = "none"  # the reader of a file without texts

@@ -85,10 +85,9 @@ class TextTableReader(TableReader):
 
 def formats() -> dict[str, Options]:
     """Return the options that read the tables of each suffix."""
-    kinds = {name: KINDS[name] for name in KINDS}
     return {
         suffix: {"reader": name} | options
-        for name, kind in kinds.items()
+        for name, kind in KINDS.items()
         if issubclass(kind, TableReader)
         for suffix, options in kind.suffixes.items()
     }

@@ -47,7 +47,11 @@ class Conll(Reader):
 
         Raises DataError for a line with too few columns.
         """
-        tokens = _split_columns(_token_lines(read_lines(path, self.encoding), self), self, path)
+        frame, blank = read_lines(path, self.encoding), pl.col("text").str.strip_chars() == ""
+        frame = frame.with_columns(sentence=blank.cum_sum()).filter(~blank)
+        if self.comment is not None:
+            frame = frame.filter(~pl.col("text").str.starts_with(self.comment))
+        tokens = _split_columns(frame, self, path)
         if self.prefix == "drop":
             tokens = tokens.with_columns(pl.col("token_label").str.replace("^[A-Z]-", ""))
         sentences = tokens.group_by("sentence", maintain_order=True).agg(
@@ -63,15 +67,6 @@ def infer_label(labels: SentenceLabels) -> pl.Expr:
     """Return the sentence's label, inferred from `token_labels`."""
     marked = pl.col("token_labels").list.eval(pl.element() != labels.default).list.any()
     return pl.when(marked).then(pl.lit(labels.marked)).otherwise(pl.lit(labels.plain))
-
-
-def _token_lines(frame: pl.DataFrame, options: Conll) -> pl.DataFrame:
-    """Return the lines that contain a token: line, text, sentence (its number)."""
-    blank = pl.col("text").str.strip_chars() == ""
-    frame = frame.with_columns(sentence=blank.cum_sum()).filter(~blank)
-    if options.comment is not None:
-        frame = frame.filter(~pl.col("text").str.starts_with(options.comment))
-    return frame
 
 
 def _split_columns(frame: pl.DataFrame, options: Conll, path: Path) -> pl.DataFrame:

@@ -36,12 +36,8 @@ class JsonLists(TextTableReader):
         if len({len(column) for column in value.values()}) > 1:
             raise DataError(f"{path} has lists of different lengths; expected lists of the same length")
         with translate_polars_errors(path):
-            table = _to_frame(value, path)
+            try:
+                table = pl.DataFrame(value, strict=True)
+            except TypeError as error:
+                raise DataError(f"{path} mixes types of values in a list ({error})") from None
         yield pl.int_range(1, table.height + 1, eager=True), table
-
-
-def _to_frame(value: dict[str, list[object]], path: Path) -> pl.DataFrame:
-    try:
-        return pl.DataFrame(value, strict=True)
-    except TypeError as error:
-        raise DataError(f"{path} mixes types of values in a list ({error})") from None

@@ -38,7 +38,9 @@ class JsonLines(TextTableReader):
         source, rows = to_utf8(path, self.encoding), 0
         try:
             with translate_polars_errors(path):
-                schema = _infer_schema(source, path)
+                # every key with a type that fits all its values
+                empty = [pl.read_ndjson(chunk, infer_schema_length=None).clear() for chunk in read_chunks(source, path)]
+                schema = pl.concat(empty, how="diagonal_relaxed").schema
                 for chunk in read_chunks(source, path):
                     _check_surrogates(chunk)
                     table = pl.read_ndjson(chunk, schema=schema)
@@ -48,12 +50,6 @@ class JsonLines(TextTableReader):
             raise
         except DataError as error:
             raise _invalid_line_error(path, source, error) from None
-
-
-def _infer_schema(source: Path | io.BytesIO, path: Path) -> pl.Schema:
-    """Return every key with a type that fits all its values."""
-    empty = [pl.read_ndjson(chunk, infer_schema_length=None).clear() for chunk in read_chunks(source, path)]
-    return pl.concat(empty, how="diagonal_relaxed").schema
 
 
 def _check_surrogates(chunk: bytes) -> None:

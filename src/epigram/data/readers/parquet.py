@@ -39,20 +39,14 @@ class Parquet(TableReader):
             schema = scan.collect_schema()
             yield pl.Series(dtype=pl.Int64), pl.DataFrame(schema=schema)  # shows a missing column
             names = [name for name in schema if only is None or name in only]
-            remaining = _remaining_bytes(path, len(names))
+            count = scan.select(pl.len()).collect().item()  # of rows, in the footer
+            remaining = LIMITS.allowance(path.stat().st_size) - count * len(names) * STRING_OVERHEAD
+            _check_remaining(remaining, path)
             for table in scan.select(cs.by_name(names)).collect_batches(chunk_size=BATCH, maintain_order=True):
                 remaining -= sum(int(column.str.len_bytes().sum()) for column in table.select(cs.string()))
                 _check_remaining(remaining, path)
                 yield pl.int_range(rows + 1, rows + table.height + 1, eager=True), table
                 rows += table.height
-
-
-def _remaining_bytes(path: Path, columns: int) -> int:
-    """Return how many bytes the strings of the file may have, given its size; its footer has the number of rows."""
-    rows = pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
-    remaining: int = LIMITS.allowance(path.stat().st_size) - rows * columns * STRING_OVERHEAD
-    _check_remaining(remaining, path)
-    return remaining
 
 
 def _check_remaining(remaining: int, path: Path) -> None:

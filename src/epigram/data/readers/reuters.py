@@ -57,13 +57,10 @@ def _parse_documents(file: str, content: str) -> list[tuple[str, int, str, list[
         attributes, body = match[1], match[2]
         split = re.search(r'LEWISSPLIT="(TRAIN|TEST)"', attributes)
         if split and 'TOPICS="YES"' in attributes:
-            rows.append((file, line, _text(body), _topics(body), split[1]))
+            found = TOPICS.search(body)
+            topics = list(dict.fromkeys(TOPIC.findall(found[1]))) if found else []  # one document has a topic twice
+            rows.append((file, line, _text(body), topics, split[1]))
     return rows
-
-
-def _topics(document: str) -> list[str]:
-    topics = TOPICS.search(document)
-    return list(dict.fromkeys(TOPIC.findall(topics[1]))) if topics else []  # one document has a topic twice
 
 
 def _text(document: str) -> str:

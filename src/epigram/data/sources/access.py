@@ -140,7 +140,8 @@ def check_redirect(address: str, target: str) -> None:
 
 def network_zone(host: str) -> int:
     """Return 0 for a public host, 1 for a private network, 2 for loopback or link-local; the highest zone counts."""
-    return max(map(_address_zone, _resolve(host)), default=0)
+    found = [ipaddress.ip_address(address) for address in _resolve(host)]
+    return max((_ip_zone(each) for ip in found for each in (ip, *_embedded_ipv4(ip))), default=0)
 
 
 def _resolve(host: str) -> set[str]:
@@ -148,11 +149,6 @@ def _resolve(host: str) -> set[str]:
         return {str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError):
         return set()
-
-
-def _address_zone(address: str) -> int:
-    ip = ipaddress.ip_address(address)
-    return max(map(_ip_zone, (ip, *_embedded_ipv4(ip))))
 
 
 def _ip_zone(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int:

@@ -20,16 +20,8 @@ from epigram.data.splitting import SPLIT_BY_NAME
 
 HEAD = "# Written by `epigram add`; data/sources/local.yaml explains every line.\n"
 OF_FILE = {"name", "task", "files", "read", "splits", "labels", "rows"}  # keys that the added file determines
-OF_READ = {
-    "reader",
-    "separator",
-    "text",
-    "label",
-    "split",
-    "label_separator",
-    "encoding",
-    "quote",
-}  # the same in `read`
+# keys of `read` that the added file determines
+OF_READ = {"reader", "separator", "text", "label", "split", "label_separator", "encoding", "quote"}
 
 
 def known_checksums(description: Path, *, replace: bool) -> set[str]:
@@ -58,18 +50,13 @@ def with_own_keys(values: dict[str, Any], description: Path, *, keep_language: b
     if not keep_language:
         own["language"] = values["language"]
     read = {key: value for key, value in old["read"].items() if key not in OF_READ}
-    found = _name_labels(values["labels"], read)
+    names = {str(label): str(name) for label, name in (read.get("names") or {}).items()}
+    known = [label for label in values["labels"] if label in names or not read.get("named_only")]
+    found = list(dict.fromkeys(names.get(label, label) for label in known))
     kept = [label for label in map(str, old.get("labels") or []) if label in found]
     labels = kept + [label for label in found if label not in kept]
     rows = {} if own.get("distinct") or read.get("named_only") else values["rows"]
     return {**values, **own, "read": {**values["read"], **read}, "labels": labels, "rows": rows}
-
-
-def _name_labels(found: list[str], read: dict[str, Any]) -> list[str]:
-    """Return the labels that a reader with the options `read` makes of those found in the file."""
-    names = {str(label): str(name) for label, name in (read.get("names") or {}).items()}
-    known = [label for label in found if label in names or not read.get("named_only")]
-    return list(dict.fromkeys(names.get(label, label) for label in known))
 
 
 LOCAL_FOLDER = Path("data/local")
@@ -109,6 +96,8 @@ def add_source(
     options = {"text": text, "label": label, "split": split, "label_separator": label_separator}
     read = tables.detect(file, {key: value for key, value in options.items() if value is not None})
     frame = pl.concat(tables.reader_of(read).read(file))
+    import yaml
+
     copy, digest = LOCAL_FOLDER / f"{name}{file.suffix.lower()}", sha256(file)
     if os.path.lexists(root / copy) and not ((root / copy).is_file() and sha256(root / copy) in {digest, *known}):
         raise ParameterError(f"{copy} already exists with other content; choose another --name or move that file")
@@ -130,7 +119,7 @@ def add_source(
         shutil.copyfile(file, temporary)
         if sha256(temporary) != digest:
             raise DataError(f"{file} changed while it was read; add it again when it is complete")
-    write_text(description, _to_yaml(values))
+    write_text(description, HEAD + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118))
     return description
 
 
@@ -171,9 +160,3 @@ def _find_splits(frame: pl.DataFrame, file: Path) -> dict[str, list[str]]:
             )
         splits.setdefault(SPLIT_BY_NAME[value.lower()], []).append(value)
     return splits
-
-
-def _to_yaml(values: dict[str, Any]) -> str:
-    import yaml
-
-    return HEAD + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118)

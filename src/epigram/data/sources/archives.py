@@ -182,14 +182,6 @@ def _zip_members(archive: Path, limits: Limits) -> Iterator[ArchiveFile | None]:
                 left = bounded.left
 
 
-def _matching_tail(path: PurePosixPath, patterns: list[str]) -> PurePosixPath | None:
-    """Return the last parts of `path` that the first matching pattern covers, or None if no pattern matches."""
-    for pattern in patterns:
-        if path.match(pattern):
-            return PurePosixPath(*path.parts[-len(PurePosixPath(pattern).parts) :])
-    return None
-
-
 def iter_matching(archive: Path, patterns: list[str], limits: Limits = LIMITS) -> Iterator[ArchiveFile]:
     """Yield the members whose last path parts match a pattern; their path is reduced to these parts.
 
@@ -197,9 +189,10 @@ def iter_matching(archive: Path, patterns: list[str], limits: Limits = LIMITS) -
     """
     seen: set[PurePosixPath] = set()
     for member in iter_members(archive, limits):
-        tail = _matching_tail(member.path, patterns)
-        if tail is None:
+        pattern = next(filter(member.path.match, patterns), None)
+        if pattern is None:
             continue
+        tail = PurePosixPath(*member.path.parts[-len(PurePosixPath(pattern).parts) :])
         if tail in seen:
             raise DataError(f"{archive.name} has two members at {str(tail)!r}")
         seen.add(tail)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from epigram.data.sources.source import File
 from epigram.data.sources.sql_and_hub import is_table_address, write_table
 
 MIRROR = "EPIGRAM_MIRROR"
+ARCHIVE_NAME = re.compile(r"\.(tar|tar\.gz|tgz|zip)$|/tar\.gz/", re.IGNORECASE)  # GitHub: /tar.gz/COMMIT
 
 
 @dataclass
@@ -41,7 +43,10 @@ class Fetcher:
         target = folder / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
         if file.local is not None:
-            return _copy_local(file, Path(file.local), target)
+            path = _require_file(Path(file.local), "; put the file there, or add your own with `epigram add`")
+            _unpack(path, path.name, file, target)
+            _verify(target, file.sha256, file.path, str(path))
+            return str(path)
         errors = []
         for address in _candidate_addresses(file):
             try:
@@ -68,7 +73,11 @@ class Fetcher:
 
     def _fetch_from_web(self, address: str, file: File, target: Path, *, resume: bool = True) -> None:
         """Download and unpack; if a download of an earlier run, or a resumed one, is invalid, fetch it again, once."""
-        downloaded = self.downloads / hashlib.sha256(address.encode()).hexdigest()[:16] / _file_name(address)
+        downloaded = (
+            self.downloads
+            / hashlib.sha256(address.encode()).hexdigest()[:16]
+            / (Path(urlsplit(address).path).name[-80:] or "file")
+        )
         from_mirror = address not in file.addresses
         self.used.append(downloaded)
         resume = resume and (file.sha256 is not None or (from_mirror and file.mirror_sha256 is not None))
@@ -96,23 +105,10 @@ def _candidate_addresses(file: File) -> Iterator[str]:
     yield from file.addresses
 
 
-def _file_name(address: str) -> str:
-    """Return the last part of the address as a file name."""
-    return Path(urlsplit(address).path).name[-80:] or "file"
-
-
-def _require_file(path: Path) -> Path:
+def _require_file(path: Path, remedy: str = "") -> Path:
     if not path.is_file():
-        raise InputMissingError(f"{path} is missing")
+        raise InputMissingError(f"{path} is missing{remedy}")
     return path
-
-
-def _copy_local(file: File, path: Path, target: Path) -> str:
-    if not path.is_file():
-        raise InputMissingError(f"{path} is missing; put the file there, or add your own with `epigram add`")
-    _unpack(path, path.name, file, target)
-    _verify(target, file.sha256, file.path, str(path))
-    return str(path)
 
 
 def _verify_and_unpack(downloaded: Path, address: str, file: File, target: Path) -> None:
@@ -129,20 +125,14 @@ def _unpack(downloaded: Path, name: str, file: File, target: Path) -> None:
     # A mirror may hold the file already extracted, and the file may itself be an archive: then nothing is unpacked.
     if file.sha256 is not None and sha256(downloaded) == file.sha256:
         shutil.copyfile(downloaded, target)
-    elif file.archive is not None and _is_archive(downloaded, name):
+    # an archive by its name, although the content may be corrupt, or by its content
+    elif file.archive is not None and (ARCHIVE_NAME.search(name) or archives.is_archive(downloaded)):
         write = {"tar": archives.repack, "file": archives.unpack_one, "names": archives.write_names}[file.archive.to]
         write(downloaded, target, file.archive.members)
     elif name.lower().endswith(".gz") and not file.path.endswith(".gz"):
         archives.gunzip(downloaded, target)
     else:
         shutil.copyfile(downloaded, target)
-
-
-def _is_archive(downloaded: Path, name: str) -> bool:
-    """Return whether `downloaded` is an archive, by its name (the content may be corrupt) or its content."""
-    # GitHub's addresses end with /tar.gz/COMMIT
-    has_archive_name = name.lower().endswith((".tar", ".tar.gz", ".tgz", ".zip")) or "/tar.gz/" in name
-    return has_archive_name or archives.is_archive(downloaded)
 
 
 def _verify(path: Path, expected: str | None, name: str, address: str) -> None:

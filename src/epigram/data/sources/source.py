@@ -124,18 +124,13 @@ def read_source(path: Path) -> Source:
 
     Raises ParameterError for an invalid description, InputMissingError for a missing file.
     """
-    source = validate_as(Source, _load(path), file=str(path))
-    _check_source(source, path)
-    return source
-
-
-def _load(path: Path) -> Any:
-    if path.suffix == ".json":
-        return read_json(path)
     try:
-        return read_yaml(path)
+        values = read_json(path) if path.suffix == ".json" else read_yaml(path)
     except FileNotFoundError:
         raise InputMissingError(f"{path} is missing; {_suggest_sources(path)}") from None
+    source = validate_as(Source, values, file=str(path))
+    _check_source(source, path)
+    return source
 
 
 def _suggest_sources(path: Path) -> str:
@@ -150,7 +145,12 @@ def _check_source(source: Source, path: Path) -> None:
     for index, file in enumerate(source.files):
         _check_file(file, f"{path}: files.{index}")
         if path.suffix == ".yaml" and file.local is not None:
-            _check_local(file.local, f"{path}: files.{index}")
+            local, folder = Path(file.local), WATCHED_FOLDERS[0]
+            if not any(is_inside(local, each) for each in WATCHED_FOLDERS):
+                raise ParameterError(
+                    f"{path}: files.{index}.local is {file.local!r}; put the file into {folder} and set "
+                    f"local: {folder / local.name}"
+                )
         if conflict := next((name for name in names[:index] if _paths_overlap(name, file.path)), None):
             raise ParameterError(
                 f"{path}: files.{index}.path is {file.path!r}, which conflicts with the path {conflict!r} of "
@@ -223,11 +223,3 @@ def _check_file(file: File, where: str) -> None:
             )
     if bool(file.query) != any(address.startswith(DATABASE_PREFIXES) for address in file.addresses):
         raise ParameterError(f"{where}: a database address needs a query, and a query needs a database address")
-
-
-def _check_local(path: str, where: str) -> None:
-    file, folder = Path(path), WATCHED_FOLDERS[0]
-    if not any(is_inside(file, each) for each in WATCHED_FOLDERS):
-        raise ParameterError(
-            f"{where}.local is {path!r}; put the file into {folder} and set local: {folder / file.name}"
-        )

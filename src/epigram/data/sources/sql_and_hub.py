@@ -68,7 +68,8 @@ def _read_database(address: str, query: str, root: Path) -> pl.DataFrame:
     """Run the query; `address` may contain ${VARIABLE} to keep secrets out of files, and messages do not expand it."""
     check_parameters(address)
     full = expand_variables(address)
-    _check_query(query, address)
+    if not READ_ONLY_QUERY.match(query):  # ATTACH and COPY, for example, can write
+        raise ParameterError(f"{redact_address(address)}: the query must start with SELECT, WITH, VALUES or TABLE")
     if not full.startswith(DATABASE_SCHEMES):
         raise ParameterError(
             f"{redact_address(address)} is not a database address; expected sqlite:///FILE or postgresql://…"
@@ -82,12 +83,6 @@ def _read_database(address: str, query: str, root: Path) -> pl.DataFrame:
         full = f"sqlite:///file:{quote(str(file.absolute()))}?mode=ro"
     with _translate_driver_errors(redact_address(address), full):
         return pl.read_database_uri(query, full, engine="adbc")
-
-
-def _check_query(query: str, address: str) -> None:
-    """Raise ParameterError unless the query starts as one that only reads; ATTACH and COPY, for example, can write."""
-    if not READ_ONLY_QUERY.match(query):
-        raise ParameterError(f"{redact_address(address)}: the query must start with SELECT, WITH, VALUES or TABLE")
 
 
 @contextmanager

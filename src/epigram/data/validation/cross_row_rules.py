@@ -52,17 +52,16 @@ def count_leaks(parts: Mapping[str, pl.DataFrame], rows: Mapping[str, int]) -> l
     `exact` ignores leading and trailing whitespace. `same_label` also requires the same label. `normalised` ignores
     case, width, punctuation and whitespace.
     """
-    keyed = {name: _comparison_keys(part) for name, part in parts.items()}
+    keyed = {
+        name: part.select(exact=exact_text(), same_label=pl.struct(exact_text(), label_key(part)), normalised=LOOSE)
+        for name, part in parts.items()
+    }
     return [
         {"rows_of": one, "also_in": other, "rows": rows[one]}
         | {key: int(keyed[one][key].is_in(keyed[other][key].unique().implode()).sum()) for key in keyed[one].columns}
         for one, other in PAIRS
         if rows[one] and rows[other]
     ]
-
-
-def _comparison_keys(part: pl.DataFrame) -> pl.DataFrame:
-    return part.select(exact=exact_text(), same_label=pl.struct(exact_text(), label_key(part)), normalised=LOOSE)
 
 
 def in_train(part: pl.DataFrame, train: pl.DataFrame) -> pl.Series:

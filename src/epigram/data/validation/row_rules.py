@@ -117,7 +117,11 @@ def check_rows(frame: pl.DataFrame, schema: pa.DataFrameSchema) -> pl.DataFrame:
         return pl.DataFrame(schema=violations.COLUMNS)
     _check_structure(frame, found)
     tables = [
-        _violations_of(frame[cases["index"].to_list()], str(column), _rule_name(str(column), str(check)))
+        _violations_of(
+            frame[cases["index"].to_list()],
+            str(column),
+            NULL_RULES[str(column)] if check == "not_nullable" else str(check),
+        )
         for (column, check), cases in found.group_by("column", "check", maintain_order=True)
     ]
     return pl.concat(tables).sort("row", maintain_order=True)
@@ -128,10 +132,6 @@ def _violations_of(rows: pl.DataFrame, column: str, rule: str) -> pl.DataFrame:
         sizes = [pl.col(name).list.len().fill_null(0) for name in ("tokens", "token_labels")]
         rows = rows.with_columns(pl.format("{} tokens and {} token labels", *sizes).alias(column))
     return violations.row_violations(rows, column, rule)
-
-
-def _rule_name(column: str, check: str) -> str:
-    return NULL_RULES[column] if check == "not_nullable" else check
 
 
 def _check_structure(frame: pl.DataFrame, found: pl.DataFrame) -> None:

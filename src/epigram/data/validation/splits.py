@@ -125,14 +125,11 @@ def create_splits(
             raise DataError(
                 f"cannot create a {name} split: no class has {MIN_TEXTS} different texts; add rows or a {name} split"
             )
-    return result, [_note(name, size, int(train.sum()), seed) for name, size in sizes.items()]
-
-
-def _note(split: str, rows: int, of: int, seed: int) -> str:
-    return (
-        f"The source has no {split} split: {rows:,} of {of:,} training rows were moved to it, stratified by label "
-        f"(seed {seed}); equal texts stay in one split."
-    )
+    return result, [
+        f"The source has no {name} split: {size:,} of {int(train.sum()):,} training rows were moved to it, stratified "
+        f"by label (seed {seed}); equal texts stay in one split."
+        for name, size in sizes.items()
+    ]
 
 
 def limit_train(split: SplitCodes, labels: LabelCodes, rows: int, seed: int) -> SplitCodes:

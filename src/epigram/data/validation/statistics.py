@@ -44,17 +44,20 @@ def corpus_statistics(
     per split.
     """
     seen = {name: split_statistics(part, language) for name, part in parts.items()}
+    longest = max(seen, key=lambda name: seen[name].longest)
+    characters, row, text = seen[longest].longest
+    train = [*classes["train"].values()] or [0]
     return {
         "rows": {name: int(part.characters.sum()) for name, part in seen.items()},
         "classes": dict(classes),
-        "imbalance": _imbalance(classes["train"]),
+        "imbalance": round(max(train) / min(train), 3) if min(train) else None,  # largest class to smallest
         "repeats": dict(repeats),
         "emoji_only": {name: part.emoji_only for name, part in seen.items()},
         "length": {
             "characters": histogram({name: part.characters for name, part in seen.items()}),
             "tokens": histogram({name: part.tokens for name, part in seen.items()}),
         },
-        "longest": longest_text(seen),
+        "longest": {"row": -row, "text": text, "split": longest, "characters": characters},
         "vocabulary": vocabulary({name: part.vocabulary for name, part in seen.items()}, language),
     }
 
@@ -85,22 +88,17 @@ def _add_lengths(counts: NDArray[np.int64], lengths: pl.Series) -> NDArray[np.in
     return more
 
 
-def _imbalance(classes: Mapping[str, int]) -> float | None:
-    """Return the ratio of the largest class to the smallest, or None if a class is empty."""
-    smallest = min(classes.values(), default=0)
-    return round(max(classes.values()) / smallest, 3) if smallest else None
-
-
 def histogram(lengths: Mapping[str, NDArray[np.int64]]) -> dict[str, Any]:
     """Return a histogram with bins of equal width, and the mean, percentiles and maximum of all lengths.
 
-    Bin i holds edges[i] ≤ length < edges[i + 1]; the last bin holds all longer texts.
+    The width is 1, 2, 5, 10, 20, …. Bin i holds edges[i] ≤ length < edges[i + 1]; the last bin holds all longer texts.
     """
     longest = max(len(counts) for counts in lengths.values())
     padded = {name: np.pad(counts, (0, longest - len(counts))) for name, counts in lengths.items()}
     everything = np.sum(list(padded.values()), axis=0)
     top = _quantile(everything, 0.99)
-    step = _step(top / BINS)
+    power = 10 ** max(0, int(np.floor(np.log10(max(top / BINS, 1.0)))))
+    step = next(power * digit for digit in (1, 2, 5, 10) if power * digit >= top / BINS)
     bins = int(top) // step + 1
     bin_of = np.minimum(np.arange(longest) // step, bins)
     return {
@@ -122,34 +120,23 @@ def _quantile(counts: NDArray[np.int64], share: float) -> float:
     return float(np.quantile(around, position - int(position)))
 
 
-def _step(width: float) -> int:
-    """Return the smallest of 1, 2, 5, 10, 20, 50, … that is at least `width`."""
-    power = 10 ** max(0, int(np.floor(np.log10(max(width, 1.0)))))
-    return int(next(power * digit for digit in (1, 2, 5, 10) if power * digit >= width))
-
-
-def longest_text(seen: Mapping[str, SplitStatistics]) -> dict[str, Any]:
-    """Return the row, first characters, split and length of the longest text."""
-    split = max(seen, key=lambda name: seen[name].longest)
-    characters, row, text = seen[split].longest
-    return {"row": -row, "text": text, "split": split, "characters": characters}
-
-
 def vocabulary(counts: Mapping[str, pl.DataFrame], language: str) -> dict[str, Any]:
     """Return the number of distinct naive tokens of train, and the share of dev and test tokens not among them."""
-    known = counts["train"]["token"].implode()
-    unknown = {
-        name: _share(int(table.filter(~pl.col("token").is_in(known))["count"].sum()), int(table["count"].sum()))
-        for name, table in counts.items()
-        if name != "train"
-    }
+    known, unknown = counts["train"]["token"].implode(), {}
+    for name, table in counts.items():
+        if name != "train":
+            absent = int(table.filter(~pl.col("token").is_in(known))["count"].sum())
+            unknown[name] = round(absent / (int(table["count"].sum()) or 1), 6)
     return {"unit": UNIT[language], "train": counts["train"].height, "unknown": unknown}
 
 
 def token_counts(text: pl.Series, language: str) -> pl.DataFrame:
     """Count each naive token in the columns `token` and `count`; English is lower-cased."""
     if language == "zh":
-        return _character_counts(text)
+        counts = count_characters([text.to_list()])
+        found = np.flatnonzero(counts)
+        table = pl.DataFrame({"token": [chr(code) for code in found], "count": counts[found]})
+        return table.cast({"token": pl.String}).filter(pl.col("token").str.contains(TOKEN["zh"]))
     chunks = pl.DataFrame({"text": text}).with_columns(
         chunk=pl.col("text").str.len_chars().cast(pl.Int64).cum_sum() // CHUNK
     )
@@ -162,14 +149,3 @@ def token_counts(text: pl.Series, language: str) -> pl.DataFrame:
     ]
     empty = pl.DataFrame(schema={"token": pl.String, "count": pl.Int64})
     return pl.concat([empty, *(table.cast({"count": pl.Int64}) for table in counted)]).group_by("token").sum()
-
-
-def _character_counts(text: pl.Series) -> pl.DataFrame:
-    counts = count_characters([text.to_list()])
-    found = np.flatnonzero(counts)
-    table = pl.DataFrame({"token": [chr(code) for code in found], "count": counts[found]})
-    return table.cast({"token": pl.String}).filter(pl.col("token").str.contains(TOKEN["zh"]))
-
-
-def _share(part: int, whole: int) -> float:
-    return round(part / whole, 6) if whole else 0.0

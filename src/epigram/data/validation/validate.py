@@ -67,7 +67,10 @@ def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) ->
     read, and they keep that order. Rows are read in batches; memory holds only texts that several rows share.
     Raises DataError with all violations at once, ParameterError if a split cannot be cut with the given settings.
     """
-    rows, tokens_only = _prepare_rows(frame, source), source.task == "tokens"
+    rows, tokens_only = Rows(frame), source.task == "tokens"
+    _check_source(rows, source)
+    if tokens_only:
+        rows.derive(inferred_label(token_label_names(split_token_labels(rows.batches()))))
     declared = INFERRED if tokens_only else source.labels
     scan = scan_rows(rows, source.task, declared, tokens=labels_tokens(rows.schema))
     labels = list(declared) or _sorted_labels(scan.index.labels)
@@ -75,7 +78,9 @@ def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) ->
     actions: dict[str, Action] = {rule: getattr(settings, name) for rule, name in violations.SETTINGS.items()}
     results = apply_rules(scan, labels, settings.min_per_class, actions, inferred=tokens_only)
     repeated, label_codes = scan.index.repeated, scan.index.labels
-    folds = _count_folds(results.kept, rows, source, settings)
+    folds = 0  # a dev split, which corpora with token labels always have
+    if needs_folds(results.kept, settings.dev) and not labels_tokens(rows.schema):
+        folds = settings.folds if source.folds is None else source.folds
     scored = folds > 0 and lacks_test(results.kept, settings.test)
     dev, test = None if folds else settings.dev, None if scored else settings.test
     with_splits, split_notes = create_splits(
@@ -106,30 +111,14 @@ def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) ->
     measured = corpus_statistics(
         parts, classes, {name: count_repeats(part) for name, part in after.items()}, source.language
     )
+    tokens = {name: token_label_counts(part) for name, part in parts.items() if token_labels}
     found = {
-        "token_classes": _token_classes(parts, token_labels),
+        "token_classes": {name: dict.fromkeys(token_labels, 0) | counts for name, counts in tokens.items()},
         "leaks": leaking,
         "rules": _describe_rules(results, actions),
         "conflicts": _describe_conflicts(scan, results.violations),
     }
     return Validated(parts, corpus, corpus.content | measured | found)
-
-
-def _count_folds(split: SplitCodes, rows: Rows, source: Source, settings: ValidateSettings) -> int:
-    """Return the number of folds of train; 0 for a dev split, which corpora with token labels always have."""
-    if labels_tokens(rows.schema) or not needs_folds(split, settings.dev):
-        return 0
-    folds: int = settings.folds if source.folds is None else source.folds
-    return folds
-
-
-def _prepare_rows(frame: pl.LazyFrame, source: Source) -> Rows:
-    """Return the rows; if only tokens have labels, infer the text labels from them."""
-    rows = Rows(frame)
-    _check_source(rows, source)
-    if source.task == "tokens":
-        rows.derive(inferred_label(token_label_names(split_token_labels(rows.batches()))))
-    return rows
 
 
 def _check_source(rows: Rows, source: Source) -> None:
@@ -178,11 +167,6 @@ def _token_labels(rows: Rows, split: SplitCodes) -> list[str]:
         rows, split != NO_SPLIT, lambda batch: batch.with_columns(split=split_names(split[batch["row"].to_numpy()]))
     )
     return token_label_names(split_token_labels(kept))
-
-
-def _token_classes(parts: Mapping[str, Part], names: list[str]) -> dict[str, dict[str, int]]:
-    """Return the number of tokens of each label in each split, in the order of `names`; empty if there are none."""
-    return {split: dict.fromkeys(names, 0) | token_label_counts(part) for split, part in parts.items() if names}
 
 
 def _output_parts(

@@ -85,7 +85,10 @@ def raise_violations(found: pl.DataFrame, actions: Mapping[str, Action], labels:
     fatal = found.filter(~pl.col("rule").is_in([rule for rule, action in actions.items() if action != "fail"]))
     if fatal.is_empty():
         return
-    lines = [_summary_line(fatal), *_describe_violations(fatal)]
+    # every rule is represented, in the order of the rows
+    turn = fatal.with_columns(turn=pl.int_range(pl.len()).over("rule"))
+    shown = turn.sort("turn", maintain_order=True).head(MAX_LISTED).sort("row", nulls_last=True, maintain_order=True)
+    lines = [_summary_line(fatal), *map(_describe_violation, shown.iter_rows(named=True))]
     if fatal.height > MAX_LISTED:
         lines.append(f"and {fatal.height - MAX_LISTED:,} more")
     if UNKNOWN_LABEL in count_by_rule(fatal):
@@ -102,13 +105,6 @@ def _summary_line(fatal: pl.DataFrame) -> str:
     choices = [f"validate.{SETTINGS[rule]}" for rule in count_by_rule(fatal) if rule in SETTINGS]
     remedy = f", or set {', '.join(choices)} to drop or report" if choices else ""
     return f"{fatal.height:,} violation{'s' * (fatal.height > 1)} in {where}: {violated}; fix the data{remedy}"
-
-
-def _describe_violations(fatal: pl.DataFrame) -> list[str]:
-    """Describe up to 20 violations, with every rule represented, in the order of the rows."""
-    turn = fatal.with_columns(turn=pl.int_range(pl.len()).over("rule"))
-    shown = turn.sort("turn", maintain_order=True).head(MAX_LISTED).sort("row", nulls_last=True, maintain_order=True)
-    return [_describe_violation(violation) for violation in shown.iter_rows(named=True)]
 
 
 def _describe_violation(violation: Mapping[str, object]) -> str:
