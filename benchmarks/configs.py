@@ -9,7 +9,7 @@ import torch
 
 from epigram.recipes.registry import RECIPES
 from epigram.training.config import TrainingConfig, configure
-from epigram.training.distributed.threads import resolve_threads
+from epigram.training.distributed.resources import resolve_threads
 
 
 def config_of(name: str, checkpoint: str | None = None, **changes: Any) -> TrainingConfig:

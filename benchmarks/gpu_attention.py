@@ -17,8 +17,8 @@ from benchmarks.gpu_data import DEVICE, seconds
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan
 from epigram.models.precision import matmul_precision
-from epigram.nn.layers.attention import DotProductAttention
-from epigram.nn.layers.head_to_head import HeadToHead
+from epigram.nn.layers.attention.dot_product import DotProductAttention
+from epigram.nn.layers.attention.head_to_head import HeadToHead
 
 LENGTHS = (128, 512, 2048)
 TOKENS = 32_768  # per batch

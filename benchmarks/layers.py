@@ -21,11 +21,11 @@ from torch.utils._pytree import tree_leaves
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan
 from epigram.models.precision import matmul_precision
-from epigram.nn.layers.attention import DotProductAttention
-from epigram.nn.layers.correlation import CorrelationAttention
+from epigram.nn.encoders.semantic_perceptron import SemanticPerceptron
+from epigram.nn.layers.attention.correlation import CorrelationAttention
+from epigram.nn.layers.attention.dot_product import DotProductAttention
 from epigram.nn.layers.hook_fusion import fuse
-from epigram.nn.layers.masking import key_mask
-from epigram.nn.layers.semantic_perceptron import SemanticPerceptron
+from epigram.nn.layers.pooling import key_mask
 from epigram.nn.pretrained.transformers_attention import install_attention
 
 TOKENS = 4_096  # per batch, padding included

@@ -28,7 +28,7 @@ from benchmarks.intervals import Right, difference
 from benchmarks.timing import process
 from epigram.inference.predictors.dataset_batches import batches_of, data_spec_of, template_of
 from epigram.models.predict import predict
-from epigram.nn.layers.pos_weighting import token_weights
+from epigram.nn.layers.attention.pos_weighting import token_weights
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.pos.pos_table import build, save

@@ -18,7 +18,7 @@ from epigram.text.settings import PosTableSettings
 from epigram.training import optimizers
 from epigram.training.check_system import unused_settings
 from epigram.training.config import TrainingConfig, configure
-from epigram.training.distributed.threads import resolve_threads
+from epigram.training.distributed.resources import resolve_threads
 from epigram.training.fit_system import fit_system
 from tests.support.other_values import other_values
 from tests.support.text_samples import encoded_in

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.nn.layers.attention import DotProductAttention
+from epigram.nn.layers.attention.dot_product import DotProductAttention
+from epigram.nn.layers.attention.head_to_head import HeadToHead
 from epigram.nn.layers.embedding import sinusoids as torch_sinusoids
-from epigram.nn.layers.head_to_head import HeadToHead
 from tests.parity.reference import head_to_head as hth
 from tests.parity.reference.attention import dot_product, scores, sinusoids, weighted
 from tests.parity.reference.batches import assert_rows, padded, padded_weights, pair, scattered, texts

@@ -11,13 +11,11 @@ import torch
 from epigram.nn.encoders.bilstm import BiLstmConfig
 from epigram.nn.encoders.dpcnn import DpcnnConfig
 from epigram.nn.encoders.fast_text import FastTextConfig
-from epigram.nn.encoders.universal_transformer import UniversalTransformerConfig
+from epigram.nn.encoders.universal_transformer import Halting, UniversalTransformerConfig
+from epigram.nn.encoders.vdcnn import MaskedBatchNorm
 from epigram.nn.heads.linear import LinearConfig
-from epigram.nn.layers.adaptive_computation import Halting
-from epigram.nn.layers.batch_norm import MaskedBatchNorm
-from epigram.nn.layers.masking import masked_mean
 from epigram.nn.layers.ngrams import ngram_buckets
-from epigram.nn.layers.pooling import AttentionPool, halve, k_max
+from epigram.nn.layers.pooling import AttentionPool, halve, k_max, masked_mean
 from epigram.nn.layers.types import Tokens
 from tests.parity.readings.baselines import (
     CHANCES,

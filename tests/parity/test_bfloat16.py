@@ -18,9 +18,9 @@ import torch
 from torch import nn
 
 from epigram.models.precision import has_fast_bf16, matmul_precision, prepare_for_inference
-from epigram.nn.layers.attention import DotProductAttention
-from epigram.nn.layers.correlation import CorrelationAttention
-from epigram.nn.layers.head_to_head import HeadToHead
+from epigram.nn.layers.attention.correlation import CorrelationAttention
+from epigram.nn.layers.attention.dot_product import DotProductAttention
+from epigram.nn.layers.attention.head_to_head import HeadToHead
 from tests.parity.reference.batches import padded, padded_weights, scattered, texts
 from tests.parity.reference.common import Array
 from tests.parity.reference.dropout import captured, of_text

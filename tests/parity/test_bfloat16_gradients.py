@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from epigram.models.precision import matmul_precision, prepare_for_inference
 from epigram.nn.layers.autocast import LayerNorm, OutputLinear, to_autocast
 from epigram.nn.layers.hook_fusion import fuse
-from epigram.nn.layers.masking import masked_mean
+from epigram.nn.layers.pooling import masked_mean
 from tests.support.families import FAMILIES, built, checkpoint, texts
 from tests.support.whole_models import METHODS
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.nn.layers.bilstm import BiLstm
-from epigram.nn.layers.co_attention import CoAttention
+from epigram.nn.layers.attention.co_attention import CoAttention
+from epigram.nn.layers.recurrent.bilstm import BiLstm
 from tests.parity.readings.cnle import (
     CLASSES,
     COUNTS,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from epigram.nn.layers.correlation import CorrelationAttention
+from epigram.nn.layers.attention.correlation import CorrelationAttention
 from tests.parity.reference.batches import padded, padded_weights, scattered, texts
 
 WIDTH, RATE = 6, 0.25
@@ -38,5 +38,5 @@ def test_gradients_of_vectors_weights_and_temperature(lengths: list[int], row_no
         out: Tensor = torch.func.functional_call(layer, state, (x, valid, weight))
         return out * valid.unsqueeze(-1)
 
-    with patch("epigram.nn.layers.correlation_mix.keep_factors", fixed):
+    with patch("epigram.nn.layers.attention.correlation.keep_factors", fixed):
         assert gradcheck(run, (x.double().requires_grad_(), *(value.detach().requires_grad_() for value in values)))

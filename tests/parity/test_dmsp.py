@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.nn.encoders.semantic_perceptron import SemanticPerceptronConfig, SemanticPerceptronEncoder
-from epigram.nn.layers.semantic_perceptron import SemanticPerceptron
+from epigram.nn.encoders.semantic_perceptron import (
+    SemanticPerceptron,
+    SemanticPerceptronConfig,
+    SemanticPerceptronEncoder,
+)
 from epigram.nn.layers.types import DataSpec
 from tests.parity.reference import dmsp as paper
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, pair, scattered, texts

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from epigram.nn.encoders.transformer import TransformerConfig
-from epigram.nn.layers.attention import DotProductAttention, unfused_attention
-from epigram.nn.layers.head_to_head import HeadToHead, token_mean
+from epigram.nn.layers.attention.dot_product import DotProductAttention, unfused_attention
+from epigram.nn.layers.attention.head_to_head import HeadToHead, token_mean
 from epigram.nn.layers.types import DataSpec
 from tests.parity.reference import head_to_head as paper
 from tests.parity.reference.attention import scores

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.nn.layers.attention_labeler import AttentionLabeler, attention_loss, max_per_class, query_similarity
+from epigram.nn.layers.attention.attention_labeler import (
+    AttentionLabeler,
+    attention_loss,
+    max_per_class,
+    query_similarity,
+)
 from epigram.nn.layers.types import DataSpec
 from tests.parity.readings.mhal import (
     LENGTHS,

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from epigram.nn.encoders.transformer import TransformerConfig
-from epigram.nn.layers.attention import DotProductAttention
-from epigram.nn.layers.correlation import CorrelationAttention
-from epigram.nn.layers.head_to_head import HeadToHead
+from epigram.nn.layers.attention.correlation import CorrelationAttention
+from epigram.nn.layers.attention.dot_product import DotProductAttention
+from epigram.nn.layers.attention.head_to_head import HeadToHead
 from epigram.nn.pretrained.bert import BertConfig, BertSelfAttention
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, padded_weights, pair, scattered, texts
 from tests.parity.reference.common import linear

@@ -11,7 +11,7 @@ import torch
 from epigram.models.classifier import Classifier
 from epigram.nn.encoders.transformer import Block, TransformerConfig
 from epigram.nn.heads.linear import LinearConfig
-from epigram.nn.layers.correlation import CorrelationAttention, row_norms, standardize
+from epigram.nn.layers.attention.correlation import CorrelationAttention, row_norms, standardize
 from epigram.nn.layers.hook_fusion import FusionConfig, fuse, hook_weights
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from tests.parity.reference import transformer_f as paper

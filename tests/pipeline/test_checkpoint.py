@@ -14,7 +14,7 @@ import yaml
 from epigram.inference.predictors.predictor import Predictor
 from epigram.models.serialization import load
 from epigram.stages import augment, download, encode, pos_table, pretrain, train, validate
-from epigram.training.distributed.threads import available_cores
+from epigram.training.distributed.resources import available_cores
 
 ROOT = Path(__file__).parents[2]
 

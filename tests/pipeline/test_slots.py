@@ -9,7 +9,7 @@ import yaml
 
 from epigram.runner.scheduling.planned_systems import read_systems
 from epigram.runner.scheduling.slots import Slots, slots_by_system
-from epigram.training.distributed.threads import available_cores
+from epigram.training.distributed.resources import available_cores
 
 
 def test_a_large_stage_takes_its_threads_and_never_more_than_all() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from epigram.runner.doctor.installation import CheckResult
-from epigram.training.distributed import hardware
+from epigram.training.distributed import resources
 
 Checks = Callable[[], Iterator[CheckResult]]
 
@@ -21,7 +21,7 @@ def results(check: Checks) -> list[tuple[str, str]]:
 
 def gpu(monkeypatch: pytest.MonkeyPatch, *, device: bool, usable: bool, built: str | None, codes: list[str]) -> None:
     """Pretend a GPU of compute capability 9.0 and a build of PyTorch."""
-    monkeypatch.setattr(hardware, "GPU_DEVICE", SimpleNamespace(exists=lambda: device))
+    monkeypatch.setattr(resources, "GPU_DEVICE", SimpleNamespace(exists=lambda: device))
     monkeypatch.setattr(torch, "__version__", "2.13.0")
     monkeypatch.setattr(torch.version, "cuda", built)
     for name, value in {

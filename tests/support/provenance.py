@@ -8,7 +8,7 @@ from typing import Any
 
 from epigram.models.recipe import Recipe
 from epigram.training.config import configure
-from epigram.training.distributed.threads import resolve_threads
+from epigram.training.distributed.resources import resolve_threads
 from tests.support.text_samples import encoded_in
 from tests.support.trained import train_seed
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from epigram.models.classifier import Classifier
 from epigram.models.recipe import ENCODERS, HEADS, parse_part
-from epigram.nn.layers.correlation import CorrelationAttention
+from epigram.nn.layers.attention.correlation import CorrelationAttention
 from epigram.nn.layers.types import DataSpec, Tokens
 from tests.parity.reference import head_to_head as hth_paper
 from tests.parity.reference import transformer_f as paper

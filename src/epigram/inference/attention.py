@@ -23,11 +23,11 @@ from epigram.inference.predictors.predictor import Predictor, shift_spans
 from epigram.models.classifier import Classifier
 from epigram.nn.encoders.pretrained import PretrainedEncoder
 from epigram.nn.heads.layer_ensemble import LayerEnsembleHead
-from epigram.nn.layers.attention import DotProductAttention
-from epigram.nn.layers.attention_labeler import AttentionLabeler
-from epigram.nn.layers.co_attention import CrossAttention
-from epigram.nn.layers.correlation import CorrelationAttention
-from epigram.nn.layers.head_to_head import HeadToHead
+from epigram.nn.layers.attention.attention_labeler import AttentionLabeler
+from epigram.nn.layers.attention.co_attention import CrossAttention
+from epigram.nn.layers.attention.correlation import CorrelationAttention
+from epigram.nn.layers.attention.dot_product import DotProductAttention
+from epigram.nn.layers.attention.head_to_head import HeadToHead
 from epigram.nn.layers.types import Prediction, Tokens
 from epigram.text.tokens.characters import strip
 

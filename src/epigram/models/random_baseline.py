@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from epigram.core.config_types import Strict
-from epigram.nn.layers.hashing import mix
 from epigram.nn.layers.loss import classification_loss
+from epigram.nn.layers.ngrams import mix
 from epigram.nn.layers.types import DataSpec, Prediction, Tokens
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from epigram.models.batches import Rows, TextBatches
 from epigram.models.predict import ScoredLabels, text_scores
 from epigram.nn.layers.loss import classification_loss
-from epigram.nn.layers.masking import masked_mean
+from epigram.nn.layers.pooling import masked_mean
 
 
 @torch.inference_mode()

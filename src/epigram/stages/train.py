@@ -27,7 +27,7 @@ def main() -> None:
     with no_collection():
         from epigram.training.distributed.launch import launch
         from epigram.training.distributed.parallel import process_group
-        from epigram.training.distributed.processes import launched_processes
+        from epigram.training.distributed.resources import launched_processes
         from epigram.workflow.train import checked_setup, train_system
 
     name, encoded, pretrained, out = arguments("SYSTEM", "ENCODED", "PRETRAINED", "OUT")

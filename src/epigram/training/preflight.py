@@ -13,8 +13,7 @@ from epigram.models.recipe import Recipe
 from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec
 from epigram.text.settings import ViewSettings
-from epigram.training.check_student import check_student
-from epigram.training.check_system import check_system
+from epigram.training.check_system import check_student, check_system
 
 VOCABULARY, LENGTH, WORD, MASK = 16, 16, 5, 4  # sizes and token ids of placeholders
 FOLDER = Path("pretrained")  # never read: it only marks that there is one

@@ -20,9 +20,7 @@ from epigram.nn.pretrained.warm_start import find_pretrained
 from epigram.recipes.registry import recipe_of
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig, configure
-from epigram.training.distributed.hardware import hardware
-from epigram.training.distributed.processes import resolve_processes
-from epigram.training.distributed.threads import resolve_threads
+from epigram.training.distributed.resources import hardware, resolve_processes, resolve_threads
 
 
 @dataclass(frozen=True, kw_only=True)

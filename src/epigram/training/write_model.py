@@ -12,7 +12,7 @@ from epigram.models.manifest import TrainingFacts, parameters_hash
 from epigram.models.predict import Array
 from epigram.models.serialization import save
 from epigram.models.text_template import TextTemplate
-from epigram.training.distributed.hardware import hardware
+from epigram.training.distributed.resources import hardware
 from epigram.training.fitters import Trained
 from epigram.training.system_setup import Setup
 

@@ -36,7 +36,7 @@ def _pretrain_parts(name: str, settings: PretrainSettings, encoded: Path, out: P
     from epigram.inference.predictors.dataset_batches import default_device
     from epigram.text.dataset.encoded_dataset import View, fold_folder
     from epigram.text.local_files import local_file
-    from epigram.training.distributed.hardware import hardware
+    from epigram.training.distributed.resources import hardware
     from epigram.training.pretraining.pretrain_encoder import training_config
     from epigram.training.resume import mark_finished, read_finished, resume_folder
 

@@ -53,7 +53,7 @@ def _prune_models(
     from epigram.inference.predictors.dataset_batches import default_device
     from epigram.pruning.prune_model import prune_model
     from epigram.text.dataset.encoded_dataset import View
-    from epigram.training.distributed.hardware import hardware
+    from epigram.training.distributed.resources import hardware
     from epigram.training.resume import read_finished, resume_folder
 
     view = View.load(encoded)

@@ -11,10 +11,9 @@ from epigram.core.files import atomic_folder
 from epigram.inference.predictors.dataset_batches import count_truncated, default_device, template_of
 from epigram.models.settings import System
 from epigram.process.display import echo
-from epigram.training.check_student import check_student
-from epigram.training.check_system import check_system
+from epigram.training.check_system import check_student, check_system
 from epigram.training.distributed import parallel
-from epigram.training.distributed.hardware import hardware, has_unused_gpu
+from epigram.training.distributed.resources import hardware, has_unused_gpu
 from epigram.training.resume import read_finished, resume_folder
 from epigram.training.system_setup import Setup, read_setup
 from epigram.training.teacher import Teacher

@@ -10,8 +10,8 @@ import torch
 from epigram.models.classifier import Classifier
 from epigram.nn.encoders.projected_bilstm import ProjectedBiLstmConfig, ProjectedBiLstmEncoder
 from epigram.nn.heads.label_decoder import LabelDecoderConfig, LabelDecoderHead
-from epigram.nn.layers.bilstm import BiLstm
-from epigram.nn.layers.co_attention import Fusion
+from epigram.nn.layers.attention.co_attention import Fusion
+from epigram.nn.layers.recurrent.bilstm import BiLstm
 from epigram.nn.layers.types import DataSpec, Prediction
 from tests.parity.reference import cnle as paper
 from tests.parity.reference.batches import padded_ids, pair, scattered

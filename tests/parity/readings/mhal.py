@@ -10,7 +10,7 @@ import torch
 
 from epigram.nn.encoders.char_bilstm import CharBiLstmConfig
 from epigram.nn.heads.attention_labeler import AttentionLabelerConfig, AttentionLabelerHead
-from epigram.nn.layers.attention_labeler import AttentionLabeler
+from epigram.nn.layers.attention.attention_labeler import AttentionLabeler
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from tests.parity.reference import mhal as paper
 from tests.parity.reference.batches import padded, pair, scattered

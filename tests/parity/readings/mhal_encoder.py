@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from epigram.nn.encoders.char_bilstm import CharBiLstmConfig, CharBiLstmEncoder
-from epigram.nn.layers.char_lstm import CharLstm
-from epigram.nn.layers.language_model import LanguageModel
+from epigram.nn.layers.recurrent.char_lstm import CharLstm
+from epigram.nn.layers.recurrent.language_model import LanguageModel
 from epigram.nn.layers.types import DataSpec, Tokens
 from tests.parity.reference import mhal as paper
 from tests.parity.reference.batches import padded_ids, pair, scattered

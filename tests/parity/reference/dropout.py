@@ -25,8 +25,8 @@ def captured() -> Iterator[list[Array]]:
         return kept
 
     with (
-        patch("epigram.nn.layers.attention.drop", lambda x, rate: x * keep_factors(x, rate)),
-        patch("epigram.nn.layers.correlation_mix.keep_factors", keep_factors),
+        patch("epigram.nn.layers.attention.dot_product.drop", lambda x, rate: x * keep_factors(x, rate)),
+        patch("epigram.nn.layers.attention.correlation.keep_factors", keep_factors),
     ):
         yield masks
 

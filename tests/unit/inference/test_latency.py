@@ -14,7 +14,7 @@ from epigram.inference.predictors.measure import milliseconds_per_text
 from epigram.recipes.registry import RECIPES
 from epigram.text.tokens.encoding import TextEncoder
 from epigram.training.config import configure
-from epigram.training.distributed.threads import resolve_threads
+from epigram.training.distributed.resources import resolve_threads
 from tests.support.text_samples import EN
 from tests.support.trained import train_seed
 

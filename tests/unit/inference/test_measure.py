@@ -20,7 +20,7 @@ from epigram.models.serialization import load
 from epigram.recipes.registry import RECIPES
 from epigram.text.settings import ViewSettings
 from epigram.training.config import configure
-from epigram.training.distributed.threads import resolve_threads
+from epigram.training.distributed.resources import resolve_threads
 from tests.support.text_samples import EN
 from tests.support.trained import train_seed
 

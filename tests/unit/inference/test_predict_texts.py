@@ -25,7 +25,7 @@ from epigram.models.serialization import load
 from epigram.text import lines
 from epigram.text.settings import OwnTemplate, ViewSettings
 from epigram.training.config import configure
-from epigram.training.distributed.threads import resolve_threads
+from epigram.training.distributed.resources import resolve_threads
 from tests.support.linear_models import LABELS, SEVERAL, TRAIN, ensemble_of_svms, svm
 from tests.support.text_samples import EN
 from tests.support.trained import train_seed

@@ -360,7 +360,7 @@ def test_a_table_of_codes_has_no_random_values_for_the_sizes() -> None:
     """Random integers on the meta device would import SymPy, in a fifth of a second."""
     code = (
         "import sys, torch; from epigram.models.sizes import check_sizes;"
-        "from epigram.nn.layers.quantized_embedding import QuantizedEmbedding;"
+        "from epigram.nn.layers.embedding import QuantizedEmbedding;"
         "check_sizes({'': torch.zeros(10**6)}, {}, lambda: QuantizedEmbedding(40, 8));"
         "sys.exit('sympy' in sys.modules)"
     )

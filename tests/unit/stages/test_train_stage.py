@@ -15,7 +15,7 @@ import yaml
 from epigram.stages import train
 from epigram.text.settings import ViewSettings
 from epigram.training import system_setup as setup
-from epigram.training.distributed import hardware
+from epigram.training.distributed import resources
 from tests.support.precisions import discards
 from tests.support.tiny_bert import write_bert
 
@@ -98,7 +98,7 @@ def test_a_training_says_what_it_runs_on_and_the_model_remembers_it(
     monkeypatch.setattr("epigram.workflow.train.has_unused_gpu", lambda: True)
     manifest = stage({"recipe": "textcnn", "train": {**QUICK, "precision": "bf16"}}, ViewSettings())
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    assert manifest["hardware"] == {**hardware.hardware("bf16", torch.device(device)), "precision": "bf16"}
+    assert manifest["hardware"] == {**resources.hardware("bf16", torch.device(device)), "precision": "bf16"}
     said = capsys.readouterr().out
     assert f"x: device {manifest['hardware']['device']}, bf16 products, PyTorch {torch.__version__}\n" in said
     assert "x: warning: the machine has a GPU, but PyTorch is a CPU build; see epigram doctor\n" in said

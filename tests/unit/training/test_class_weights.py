@@ -27,8 +27,7 @@ from epigram.text.dataset.encoded_dataset import View
 from epigram.text.settings import PretrainSettings, ViewSettings
 from epigram.training.check_system import check_system, unused_settings
 from epigram.training.config import TrainingConfig, configure
-from epigram.training.objectives.class_weights import balanced_weights
-from epigram.training.objectives.classification import Classification
+from epigram.training.objectives.classification import Classification, balanced_weights
 from epigram.training.preflight import placeholder_spec
 from tests.support.trained import train_seed
 

@@ -27,8 +27,7 @@ from epigram.pruning.prune_model import prune_model
 from epigram.pruning.settings import PruneSettings
 from epigram.recipes.registry import RECIPES
 from epigram.text.settings import ViewSettings
-from epigram.training.check_student import check_student
-from epigram.training.check_system import check_system
+from epigram.training.check_system import check_student, check_system
 from epigram.training.config import TrainingConfig, configure
 from epigram.training.fit_system import fit_system
 from epigram.training.fitters import KINDS, ON_FOLDS, FitOptions, Fold, FoldResults, Trained

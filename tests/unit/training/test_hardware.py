@@ -9,8 +9,8 @@ import torch
 
 from epigram.models import precision
 from epigram.models.precision import Precision
-from epigram.training.distributed import hardware as module
-from epigram.training.distributed.hardware import hardware, has_unused_gpu
+from epigram.training.distributed import resources as module
+from epigram.training.distributed.resources import hardware, has_unused_gpu
 
 CPU = torch.device("cpu")
 

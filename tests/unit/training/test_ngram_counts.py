@@ -12,8 +12,8 @@ import torch
 from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
 from epigram.nn.layers.ngrams import Counted, counted_keys
-from epigram.training.linear import ngram_counts
-from epigram.training.linear.ngram_counts import count_ngrams, distinct_spellings
+from epigram.training.linear import tfidf
+from epigram.training.linear.tfidf import count_ngrams, distinct_spellings
 
 VOCABULARY, ALPHABET = 12, 6
 SPELLINGS = [[], [1], [2, 3], [2, 3], [3, 2], [2, 3, 0 + 1], [5, 5, 5, 5], [1, 2, 3, 4, 5]]
@@ -42,7 +42,7 @@ def test_the_counts_are_those_of_one_text_after_the_other(
 ) -> None:
     """Also if all spellings have the same hash, and in another order of the texts, with a text twice."""
     if alike:
-        monkeypatch.setattr(ngram_counts, "_hashes", lambda letters: np.zeros(len(letters), np.uint64))
+        monkeypatch.setattr(tfidf, "_hashes", lambda letters: np.zeros(len(letters), np.uint64))
     of, counted = texts(prefix), Counted(VOCABULARY, (1, 2), ALPHABET, spelled)
     order = np.array([5, 0, 3, 3, 6, 1, 4, 2])
     keys, counts = count_ngrams(of, order, counted)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from epigram.training.objectives.pair_batches import label_groups, pair_batches, pair_weights
+from epigram.training.objectives.contrastive import label_groups, pair_batches, pair_weights
 
 
 def batches(groups: Any, size: int = 8, seed: int = 0) -> list[list[int]]:

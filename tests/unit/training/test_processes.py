@@ -11,10 +11,9 @@ from epigram.core.errors import ParameterError
 from epigram.models.settings import System
 from epigram.recipes.registry import RECIPES
 from epigram.text.settings import ViewSettings
-from epigram.training.check_student import check_student
-from epigram.training.check_system import check_system
+from epigram.training.check_system import check_student, check_system
 from epigram.training.config import TrainingConfig
-from epigram.training.distributed.processes import resolve_processes
+from epigram.training.distributed.resources import resolve_processes
 from epigram.training.preflight import placeholder_spec
 
 DATA = placeholder_spec(ViewSettings(), multi=False, tokens=False)

@@ -18,7 +18,7 @@ from epigram.text.dataset import raw_texts
 from epigram.text.settings import ViewSettings
 from epigram.training import teacher as module
 from epigram.training import train_model
-from epigram.training.check_student import check_student
+from epigram.training.check_system import check_student
 from epigram.training.config import TrainingConfig
 from epigram.training.preflight import placeholder_spec
 from epigram.training.teacher import KEPT, Teacher, teacher_folder

@@ -9,7 +9,7 @@ import pytest
 
 from epigram.recipes.registry import RECIPES
 from epigram.training.config import TrainingConfig, configure
-from epigram.training.distributed.threads import available_cores, resolve_threads
+from epigram.training.distributed.resources import available_cores, resolve_threads
 from epigram.training.resume import resume_folder
 
 PLACE = Path(".epigram/state/train/bert")  # of the resume state

@@ -27,7 +27,7 @@ from epigram.pruning.settings import PruneSettings
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import configure
-from epigram.training.distributed.threads import resolve_threads
+from epigram.training.distributed.resources import resolve_threads
 from epigram.training.resume import read_finished
 from epigram.workflow.prune import prune_system, unpruned_records
 from tests.support.precisions import discards

@@ -13,7 +13,7 @@ from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
 from epigram.models.batches import UNLABELLED, TextBatches
 from epigram.models.text_template import TextTemplate, character_count
-from epigram.nn.layers.pos_weighting import reads_pos_weight
+from epigram.nn.layers.attention.pos_weighting import reads_pos_weight
 from epigram.nn.layers.types import DataSpec
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.dataset.pos_words import PosWords, WordWeights

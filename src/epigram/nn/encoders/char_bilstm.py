@@ -11,15 +11,15 @@ from torch import Tensor, nn
 from epigram.core.config_types import Positive, Range
 from epigram.core.effects import Unless
 from epigram.nn import encoders
-from epigram.nn.layers.bilstm import BiLstm
-from epigram.nn.layers.char_lstm import CharLstm
+from epigram.nn.layers.attention.pos_weighting import PosScaling
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder, WeightedEncoderSettings
 from epigram.nn.layers.initialization import glorot
-from epigram.nn.layers.language_model import LanguageModel, LanguageModelLoss
-from epigram.nn.layers.masking import valid_positions
-from epigram.nn.layers.pos_weighting import PosScaling
+from epigram.nn.layers.pooling import valid_positions
+from epigram.nn.layers.recurrent.bilstm import BiLstm
+from epigram.nn.layers.recurrent.char_lstm import CharLstm
+from epigram.nn.layers.recurrent.language_model import LanguageModel, LanguageModelLoss
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 SPELLED = Unless("data.characters", 0, because="the view has no characters")

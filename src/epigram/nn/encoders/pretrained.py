@@ -14,18 +14,17 @@ from epigram.core.effects import Only
 from epigram.core.errors import DataError
 from epigram.nn import encoders
 from epigram.nn.encoders.transformer import TransformerConfig, TransformerEncoder
-from epigram.nn.layers.attention_settings import AttentionSettings
-from epigram.nn.layers.correlation import Correlation
+from epigram.nn.layers.attention.attention_settings import AttentionSettings
+from epigram.nn.layers.attention.correlation import Correlation
+from epigram.nn.layers.attention.head_to_head import check_heads
+from epigram.nn.layers.attention.pos_weighting import pos_table, token_weights
 from epigram.nn.layers.dropout import Dropout, replace_dropout
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.head_to_head import check_heads
-from epigram.nn.layers.masking import key_mask
-from epigram.nn.layers.pos_weighting import pos_table, token_weights
+from epigram.nn.layers.pooling import key_mask
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from epigram.nn.pretrained.bert import Bert
 from epigram.nn.pretrained.checkpoint_info import WIDTHS, read_checkpoint_info, size_of
-from epigram.nn.pretrained.families import ARCHITECTURES, SMALL_KEY, Family, parse_sizes, small_config
-from epigram.nn.pretrained.family_check import check_family
+from epigram.nn.pretrained.families import ARCHITECTURES, SMALL_KEY, Family, check_family, parse_sizes, small_config
 from epigram.nn.pretrained.load_encoder import from_checkpoint, from_config
 from epigram.nn.pretrained.transformers_attention import (
     check_correlation,

@@ -9,9 +9,9 @@ from torch import nn
 
 from epigram.core.config_types import Checked, Positive, Range
 from epigram.nn import encoders
-from epigram.nn.layers.bilstm import BiLstm
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder, WeightedEncoderSettings
+from epigram.nn.layers.recurrent.bilstm import BiLstm
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 

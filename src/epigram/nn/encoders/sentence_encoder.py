@@ -13,8 +13,8 @@ from epigram.checkpoints.folders import checkpoint_folder, is_sentence_encoder, 
 from epigram.core.errors import DataError
 from epigram.nn import encoders
 from epigram.nn.layers.convolution import Convolution
+from epigram.nn.layers.embedding import QuantizedEmbedding
 from epigram.nn.layers.encoder import Encoder, EncoderSettings
-from epigram.nn.layers.quantized_embedding import QuantizedEmbedding
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from epigram.nn.pretrained.sentence_weights import FILE, ORDERS, read_weights
 

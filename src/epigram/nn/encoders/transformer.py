@@ -10,15 +10,15 @@ from torch import Tensor, nn
 from epigram.core.config_types import Positive, Range
 from epigram.core.effects import Only
 from epigram.nn import encoders
-from epigram.nn.layers.attention import DotProductAttention
-from epigram.nn.layers.attention_settings import AttentionSettings
+from epigram.nn.layers.attention.attention_settings import AttentionSettings
+from epigram.nn.layers.attention.correlation import CorrelationAttention
+from epigram.nn.layers.attention.dot_product import DotProductAttention
+from epigram.nn.layers.attention.head_to_head import HeadToHead, check_heads
+from epigram.nn.layers.attention.pos_weighting import Placement, pos_table, token_weights
 from epigram.nn.layers.autocast import LayerNorm
-from epigram.nn.layers.correlation import CorrelationAttention
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.embedding import Positions, TokenEmbedding
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.head_to_head import HeadToHead, check_heads
-from epigram.nn.layers.pos_weighting import Placement, pos_table, token_weights
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 

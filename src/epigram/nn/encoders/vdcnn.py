@@ -1,4 +1,4 @@
-"""Very deep convolutional network, VDCNN (Conneau et al., 2017)."""
+"""Very deep convolutional network, VDCNN (Conneau et al., 2017), and its batch normalization over valid tokens."""
 
 from __future__ import annotations
 
@@ -6,16 +6,48 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 from torch import Tensor, nn
+from torch.nn.functional import batch_norm
 
 from epigram.core.config_types import Checked, Positive, Range
 from epigram.nn import encoders
-from epigram.nn.layers.batch_norm import MaskedBatchNorm
 from epigram.nn.layers.convolution import Convolution, masked_convolution
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.embedding import TokenEmbedding
 from epigram.nn.layers.encoder import Encoder, WeightedEncoderSettings
-from epigram.nn.layers.pooling import halve, k_max
+from epigram.nn.layers.pooling import halve, k_max, valid_positions
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
+
+
+class MaskedBatchNorm(nn.BatchNorm1d):
+    """Batch normalization over valid positions only: (B, C, L) → (B, C, L), zero on padding; C channels.
+
+    In training, mean and variance are computed over all valid positions of the batch and do not depend on padding. At
+    inference the running statistics are used, so a row does not depend on the other rows. A training batch with a
+    single valid position has no variance and uses the running statistics.
+    """
+
+    def forward(self, x: Tensor, valid: Tensor, count: int | None = None) -> Tensor:  # type: ignore[override]
+        """Normalize `x` (B, C, L) at its `valid` positions (B, L), of which there are `count`, if the host knows it."""
+        if not self.training:
+            return super().forward(x) * valid.unsqueeze(1).to(x.dtype)
+        columns = x.transpose(1, 2)  # (B, L, C)
+        where = valid_positions(valid, count)
+        rows = columns[where]  # (T, C)
+        use_batch_statistics = len(rows) > 1
+        rows = batch_norm(
+            rows,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            training=use_batch_statistics,
+            momentum=self.momentum or 0.0,
+            eps=self.eps,
+        )
+        out = rows.new_zeros(columns.shape)
+        out[where] = rows
+        return out.transpose(1, 2)
+
 
 BLOCKS = {9: (1, 1, 1, 1), 17: (2, 2, 2, 2), 29: (5, 5, 2, 2), 49: (8, 8, 5, 3)}  # Table 2: two-layer blocks per width
 

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from epigram.core.config_types import Positive, Range
 from epigram.core.effects import Unless
 from epigram.nn import heads
-from epigram.nn.layers.attention_labeler import (
+from epigram.nn.layers.attention.attention_labeler import (
     AttentionLabeler,
     DefaultTarget,
     attention_loss,

@@ -15,7 +15,7 @@ from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.hook_fusion import FusionConfig
-from epigram.nn.layers.masking import masked_max
+from epigram.nn.layers.pooling import masked_max
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 

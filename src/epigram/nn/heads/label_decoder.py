@@ -12,14 +12,14 @@ from torch.nn.functional import cross_entropy, pad
 from epigram.core.config_types import Positive, Range
 from epigram.core.effects import Only, Unless
 from epigram.nn import heads
-from epigram.nn.layers.bilstm import BiLstm
-from epigram.nn.layers.co_attention import CoAttention
+from epigram.nn.layers.attention.co_attention import CoAttention
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.hook_fusion import FusionConfig
-from epigram.nn.layers.label_decoder import DecoderInput, LabelDecoder, beam_search
-from epigram.nn.layers.masking import key_mask
+from epigram.nn.layers.pooling import key_mask
+from epigram.nn.layers.recurrent.bilstm import BiLstm
+from epigram.nn.layers.recurrent.label_decoder import DecoderInput, LabelDecoder, beam_search
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 SEVERAL = Only("data.multi", True, because="a text has one label")

@@ -18,7 +18,7 @@ from epigram.nn.layers.depth_control import DepthControl, Drop, PaperRule
 from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.hook_fusion import FusionConfig, fuse
-from epigram.nn.layers.masking import masked_mean
+from epigram.nn.layers.pooling import masked_mean
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 

@@ -16,8 +16,7 @@ from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.hook_fusion import FusionConfig
-from epigram.nn.layers.masking import masked_max, masked_mean
-from epigram.nn.layers.pooling import AttentionPool
+from epigram.nn.layers.pooling import AttentionPool, masked_max, masked_mean
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction
 
 # a pool other than attention has no weights

@@ -1,23 +1,58 @@
-"""Head that reads the masks of a prompt (prompt text augmentation, PTA, Eq. 8)."""
+"""Head that reads the masks of a prompt (prompt text augmentation, PTA, Eq. 8), and its trainable template."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from epigram.core.config_types import Range, Share
 from epigram.nn import heads
 from epigram.nn.layers.autocast import OutputLinear
-from epigram.nn.layers.complement import log_complement
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.head import Head
 from epigram.nn.layers.hook_fusion import FusionConfig
-from epigram.nn.layers.soft_prompt import SoftPrompt
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
+
+
+def log_complement(logits: Tensor) -> Tensor:
+    """Return log(1 − p) (B, C), where p is the softmax of `logits` (B, C) over at least two classes.
+
+    Where p is at most one half, 1 − p keeps all its digits. Only the most probable class can have more, so its value is
+    the logarithm of the sum of the others. This takes O(B·C) memory.
+    """
+    best = logits.argmax(-1, keepdim=True)
+    is_best = torch.arange(logits.shape[1], device=logits.device) == best  # (B, C)
+    of_best = logits.masked_fill(is_best, float("-inf")).logsumexp(-1, keepdim=True)
+    of_best = of_best - logits.logsumexp(-1, keepdim=True)  # (B, 1)
+    p = logits.softmax(-1).masked_fill(is_best, 0.0)  # log1p has no finite derivative where p is 1
+    return torch.where(is_best, of_best, torch.log1p(-p))
+
+
+class SoftPrompt(nn.Module):
+    """Trainable vectors of the P prompt words, initialized from the embeddings of these words.
+
+    Mask tokens and the words of the text keep their embeddings. `prefix` are the ids before every text, `mask_id` the
+    id of a mask token and `table` the encoder's embedding table (V, E).
+    """
+
+    def __init__(self, prefix: Sequence[int], mask_id: int, table: nn.Embedding) -> None:
+        super().__init__()
+        positions = [position for position, token in enumerate(prefix) if token != mask_id]
+        self.register_buffer("positions", torch.tensor(positions, dtype=torch.int64), persistent=False)  # (P,)
+        self.positions: Tensor
+        words = torch.tensor(prefix, dtype=torch.int64)[self.positions]
+        self.vectors = nn.Parameter(table.weight.detach()[words].clone())  # (P, E)
+
+    def forward(self, tokens: Tokens, table: nn.Embedding) -> Tokens:
+        """Return `tokens` (B, L) with `vectors` (B, L, E): their embeddings, or trainable vectors for prompt words."""
+        words: Tensor = table(tokens.ids)
+        prompt = self.vectors.to(words.dtype).expand(len(words), -1, -1)
+        return replace(tokens, vectors=words.index_copy(1, self.positions, prompt))
 
 
 @heads.register("prompt")

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from torch import nn
 
 from epigram.core.config_types import Strict
-from epigram.nn.layers.bilstm import BiLstm
+from epigram.nn.layers.attention.pos_weighting import VectorWeight, pos_table
 from epigram.nn.layers.embedding import TokenEmbedding
-from epigram.nn.layers.pos_weighting import VectorWeight, pos_table
+from epigram.nn.layers.recurrent.bilstm import BiLstm
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 

@@ -9,8 +9,19 @@ import torch
 from torch import Tensor
 
 from epigram.core.config_types import Checked
-from epigram.nn.layers.hashing import mix
 from epigram.nn.layers.types import Tokens
+
+# SplitMix64's multipliers as signed 64-bit numbers
+_MIX = (-0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
+
+
+def mix(x: Tensor) -> Tensor:
+    """Hash each int64 element of `x` to an int64 value (SplitMix64's mixing steps, with arithmetic shifts)."""
+    x = x * _MIX[0]
+    x = (x ^ (x >> 30)) * _MIX[1]
+    x = (x ^ (x >> 27)) * _MIX[2]
+    return x ^ (x >> 31)
+
 
 DISTINCT = Checked(lambda orders: 0 < len(orders) == len(set(orders)), "distinct values of n, for example [1, 2]")
 SPELLED = torch.iinfo(torch.int64).min  # added to the keys of n-grams of characters, so that they are negative

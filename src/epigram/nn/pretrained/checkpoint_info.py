@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from epigram.checkpoints.folders import awaits_download, checkpoint_folder
 from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import read_json
-from epigram.nn.pretrained.checkpoint import weight_files
-from epigram.nn.pretrained.config_check import check_config
+from epigram.nn.pretrained.checkpoint import check_config, weight_files
 
 WIDTHS = ("hidden_size", "dim", "d_model")  # names differ between families
 HEADS = ("num_attention_heads", "n_heads", "n_head")

@@ -1,14 +1,18 @@
-"""Families of pretrained encoders: their architectures, and their small encoders for a view without a checkpoint."""
+"""Families of pretrained encoders: their architectures, the check of a checkpoint's, and their small encoders."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from epigram.checkpoints.folders import checkpoint_folder
 from epigram.core.config_types import Positive, Range, Strict, validate_as
 from epigram.core.effects import Only
 from epigram.core.errors import ParameterError
+from epigram.core.files import read_json
 from epigram.nn.layers.embedding import Positions
 from epigram.nn.layers.types import DataSpec
 
@@ -80,3 +84,43 @@ def small_config(family: Family, small: Mapping[str, Any], context: DataSpec) ->
     }
     # ALBERT's token vectors are narrower than its hidden states
     return {**config, "embedding_size": max(1, sizes.width // 2)} if family == "albert" else config
+
+
+# Published in the architecture of BERT for Chinese only: MacBERT, and RoBERTa as RoBERTa-wwm (Cui et al., 2020).
+CHINESE_AS_BERT = ("macbert", "roberta")
+CHINESE_CHARACTER = re.compile("[\u4e00-\u9fff]")
+MIN_CHINESE = 1_000  # characters: Chinese vocabularies have thousands, and that of the English BERT has 244
+
+
+def check_family(family: Family | None, model_type: str, checkpoint: str) -> None:
+    """Raise ValueError if the files show that `checkpoint`, whose config.json has `model_type`, is not of `family`.
+
+    Where the files of two families are alike, such as those of MacBERT and of a Chinese BERT, `family` is accepted.
+    """
+    if family is None:
+        return
+    given = f"encoder.family is {family!r}, but the view's checkpoint {checkpoint!r} has the model_type {model_type}"
+    advice = f"use a view with a checkpoint of {family}, or the system bert, which accepts any family"
+    if model_type not in ARCHITECTURES[family]:
+        raise ValueError(f"{given}; expected {' or '.join(ARCHITECTURES[family])}: {advice}")
+    if model_type == "bert" and family in CHINESE_AS_BERT:
+        found = count_chinese_characters(checkpoint_folder(checkpoint))
+        if found is not None and found < MIN_CHINESE:
+            raise ValueError(
+                f"{given} and only {found} Chinese characters in its vocabulary; {family} exists in this architecture "
+                f"for Chinese only: {advice}"
+            )
+
+
+def count_chinese_characters(folder: Path) -> int | None:
+    """Return the number of Chinese characters in the vocabulary of a checkpoint; None if the folder has none."""
+    tokens: Any = None
+    if (folder / "tokenizer.json").is_file():
+        values = read_json(folder / "tokenizer.json")
+        model = values.get("model") if isinstance(values, dict) else None
+        tokens = model.get("vocab") if isinstance(model, dict) else None
+    elif (folder / "vocab.txt").is_file():
+        tokens = (folder / "vocab.txt").read_text(encoding="utf-8", errors="replace").splitlines()
+    if not isinstance(tokens, dict | list):
+        return None
+    return sum(1 for token in tokens if isinstance(token, str) and CHINESE_CHARACTER.fullmatch(token))

@@ -10,8 +10,7 @@ import torch
 from epigram.checkpoints.folders import checkpoint_folder, verify_checkpoint
 from epigram.core.errors import DataError
 from epigram.nn.pretrained.bert import BertConfig, random_bert
-from epigram.nn.pretrained.checkpoint import load_bert
-from epigram.nn.pretrained.config_check import check_config
+from epigram.nn.pretrained.checkpoint import check_config, load_bert
 
 
 def from_config(values: dict[str, Any]) -> Any:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from epigram.core.errors import DataError, InputMissingError
-from epigram.nn.layers.quantized_embedding import GROUPS
+from epigram.nn.layers.embedding import GROUPS
 
 FILE = "weights.npz"
 ORDERS = (2, 3, 5)

@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from epigram.nn.layers.attention import dot_product_attention, unfused_attention
-from epigram.nn.layers.correlation import Correlation, standardize
-from epigram.nn.layers.head_to_head import Gate, HeadToHead, Site
-from epigram.nn.layers.pos_weighting import Placement, weigh
+from epigram.nn.layers.attention.correlation import Correlation, standardize
+from epigram.nn.layers.attention.dot_product import dot_product_attention, unfused_attention
+from epigram.nn.layers.attention.head_to_head import Gate, HeadToHead, Site
+from epigram.nn.layers.attention.pos_weighting import Placement, weigh
 from epigram.nn.transformers_adapter import FAMILIES, QUERY_KEY, build_boolean_mask, is_bidirectional
 
 NAME = "epigram"

@@ -54,7 +54,7 @@ def gpu() -> Iterator[CheckResult]:
     """Check that the build of PyTorch fits the machine's GPU."""
     import torch
 
-    from epigram.training.distributed import hardware
+    from epigram.training.distributed import resources
 
     build = f"PyTorch {torch.__version__}"
     if torch.cuda.is_available():
@@ -66,9 +66,9 @@ def gpu() -> Iterator[CheckResult]:
             yield problem("gpu", found, fix, ParameterError)
         else:
             yield CheckResult("gpu", "ok", f"{name}, {build}")
-    elif not hardware.GPU_DEVICE.exists():
+    elif not resources.GPU_DEVICE.exists():
         yield CheckResult("gpu", "ok", f"none, {build}")
-    elif hardware.has_unused_gpu():
+    elif resources.has_unused_gpu():
         fix = "install the CUDA build of the same version of PyTorch"
         yield CheckResult("gpu", "warning", f"the GPU is not used: {build} is a CPU build", fix)
     else:

@@ -61,7 +61,7 @@ def gpus_by_stage(stages: Graph, systems: Mapping[str, PlannedSystem], gpus: int
 
     A stage of a system without a network needs none. `folds` are those of train.
     """
-    from epigram.training.distributed.processes import resolve_processes
+    from epigram.training.distributed.resources import resolve_processes
 
     needed = {}
     for stage in stages:

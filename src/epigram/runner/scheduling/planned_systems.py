@@ -42,8 +42,7 @@ class PlannedSystem:
 
         `folds` are those of train.
         """
-        from epigram.training.distributed.processes import resolve_processes
-        from epigram.training.distributed.threads import resolve_threads
+        from epigram.training.distributed.resources import resolve_processes, resolve_threads
 
         config = self.config
         with suppress(ParameterError):  # the stage itself reports an impossible number of processes

@@ -23,8 +23,8 @@ from epigram.models.batches import Rows, TextBatches
 from epigram.models.classifier import Classifier
 from epigram.nn.encoders.fast_text import FastTextEncoder
 from epigram.nn.heads.linear import LinearHead
+from epigram.nn.layers.attention.pos_weighting import token_weights
 from epigram.nn.layers.ngrams import ngram_buckets
-from epigram.nn.layers.pos_weighting import token_weights
 from epigram.nn.layers.types import Encoded, Tokens
 from epigram.nn.torch_adapter import replace_forward, restore_forward
 from epigram.training.config import TrainingConfig

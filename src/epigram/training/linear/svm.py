@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from epigram.models.linear_svm import Weighting
 from epigram.models.predict import Predicted
 from epigram.training.config import ClassWeight
-from epigram.training.objectives.class_weights import balanced_weights
+from epigram.training.objectives.classification import balanced_weights
 from epigram.training.tuning import calibrated
 
 Floats = NDArray[np.floating[Any]]

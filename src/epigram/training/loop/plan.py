@@ -1,13 +1,16 @@
-"""Plan of a training without dev: what it repeats of a training with dev."""
+"""Plan of a training without dev: what it repeats of a training with dev, and its replay."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    pass
 
 
 class Event(NamedTuple):

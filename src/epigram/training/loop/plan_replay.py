@@ -6,9 +6,9 @@ import copy
 from typing import TYPE_CHECKING
 
 from epigram.training.loop.callback import Callback
+from epigram.training.loop.early_stopping import PLATEAU_FACTOR
 from epigram.training.loop.optimization import scale_learning_rate
 from epigram.training.loop.plan import Plan
-from epigram.training.loop.plateau import PLATEAU_FACTOR
 
 if TYPE_CHECKING:
     from epigram.training.loop.trainer import Trainer

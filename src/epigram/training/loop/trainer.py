@@ -16,11 +16,10 @@ from epigram.training.distributed.data_parallel import DataParallelLoss
 from epigram.training.loop.callback import Callback
 from epigram.training.loop.checkpoints import Checkpoints, SaveCheckpoints
 from epigram.training.loop.depth_control import RecordDepth
-from epigram.training.loop.early_stopping import SelectWeights
+from epigram.training.loop.early_stopping import DecayOnPlateau, SelectWeights
 from epigram.training.loop.optimization import build_optimizer, build_schedule
 from epigram.training.loop.plan import Plan
 from epigram.training.loop.plan_replay import ReplayPlan
-from epigram.training.loop.plateau import DecayOnPlateau
 from epigram.training.loop.progress import Report, ReportProgress
 from epigram.training.loop.record import Position, Record
 from epigram.training.loop.rollback import Losses, RollBack

@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy, linear
 
 from epigram.models.precision import matmul_precision
 from epigram.nn.layers.encoder import Encoder
-from epigram.nn.layers.masking import valid_positions
+from epigram.nn.layers.pooling import valid_positions
 from epigram.nn.layers.types import Tokens
 from epigram.training.config import TrainingConfig
 from epigram.training.objectives.base import Batch, Evaluation, Objective

@@ -29,7 +29,7 @@ from epigram.recipes.registry import recipe_of
 from epigram.text.dataset.encoded_dataset import View, fold_folder
 from epigram.training import fitters
 from epigram.training.config import configure
-from epigram.training.distributed.threads import resolve_threads
+from epigram.training.distributed.resources import resolve_threads
 from epigram.training.fit_system import prepare
 from epigram.training.fitters import FitOptions, pool
 from epigram.training.linear.tfidf import load_blas

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from epigram.core.errors import ParameterError
 from epigram.models.classifier import decodes
 from epigram.models.recipe import Recipe
-from epigram.nn.layers.label_decoder import DecoderInput
+from epigram.nn.layers.recurrent.label_decoder import DecoderInput
 from epigram.nn.layers.types import DataSpec, Tokens
 
 ENCODERS: list[dict[str, Any]] = [

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from epigram.models.precision import matmul_precision, prepare_for_inference
 from epigram.nn import heads
 from epigram.nn.encoders.transformer import TransformerConfig
-from epigram.nn.layers.label_decoder import DecoderInput, LabelDecoder
+from epigram.nn.layers.recurrent.label_decoder import DecoderInput, LabelDecoder
 from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
 
 NEAR, APART, WIDTH, MASK = 20.0, 0.02, 8, 3

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from epigram.nn.layers.complement import log_complement
+from epigram.nn.heads.prompt import log_complement
 from epigram.nn.layers.dropout import Dropout, keep_factors, replace_dropout
 from epigram.nn.layers.loss import LossOptions, classification_loss
 from tests.support.operators import Operators

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from epigram.nn.layers import bilstm
-from epigram.nn.layers.bilstm import fused_lstm
-from epigram.nn.layers.char_lstm import CharLstm
+from epigram.nn.layers.recurrent import bilstm
+from epigram.nn.layers.recurrent.bilstm import fused_lstm
+from epigram.nn.layers.recurrent.char_lstm import CharLstm
 from epigram.nn.torch_adapter import has_bf16_kernels
 
 

@@ -7,8 +7,7 @@ import torch
 from torch.nn.functional import max_pool1d
 from torch.testing import assert_close
 
-from epigram.nn.layers.masking import key_mask, masked_max, valid_positions
-from epigram.nn.layers.pooling import halve
+from epigram.nn.layers.pooling import halve, key_mask, masked_max, valid_positions
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])

@@ -11,7 +11,7 @@ import torch
 from epigram.nn.encoders.pretrained import PretrainedConfig
 from epigram.nn.encoders.transformer import TransformerConfig
 from epigram.nn.encoders.universal_transformer import UniversalTransformerConfig
-from epigram.nn.layers.pos_weighting import reads_pos_weight, token_weights
+from epigram.nn.layers.attention.pos_weighting import reads_pos_weight, token_weights
 from epigram.nn.layers.types import DataSpec, Tokens
 
 TABLE = torch.tensor([1.0, 0.5, 1.0, 0.25])

@@ -12,7 +12,7 @@ from torch import Tensor
 from epigram.core.errors import ParameterError
 from epigram.models.recipe import Recipe
 from epigram.nn.encoders.transformer import TransformerConfig
-from epigram.nn.layers.soft_prompt import SoftPrompt
+from epigram.nn.heads.prompt import SoftPrompt
 from epigram.nn.layers.types import Tokens
 from tests.support.families import FAMILIES, MASK, PREFIX, VOCABULARY, built, checkpoint, context, texts
 

@@ -12,8 +12,8 @@ import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.nn.encoders.pretrained import PretrainedConfig
+from epigram.nn.pretrained.checkpoint import check_config
 from epigram.nn.pretrained.checkpoint_info import read_checkpoint_info
-from epigram.nn.pretrained.config_check import check_config
 from epigram.recipes.registry import RECIPES
 from tests.support.families import FAMILIES, OTHERS, built, checkpoint, context, recipe_of
 from tests.support.hub_server import CHECKPOINT

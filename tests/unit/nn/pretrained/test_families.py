@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from epigram.core.errors import DataError, ParameterError
 from epigram.nn.encoders.pretrained import PretrainedConfig, PretrainedEncoder
-from epigram.nn.pretrained.family_check import check_family, count_chinese_characters
+from epigram.nn.pretrained.families import check_family, count_chinese_characters
 from epigram.pruning.depth import truncated_copy
 from epigram.recipes.registry import RECIPES
 from tests.support.families import FAMILIES, OTHERS, checkpoint, context, texts

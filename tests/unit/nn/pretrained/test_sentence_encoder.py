@@ -23,7 +23,7 @@ from epigram.core.extras import MissingPackageError
 from epigram.core.files import sha256
 from epigram.models.settings import System
 from epigram.nn.encoders.sentence_encoder import SentenceEncoder, SentenceEncoderConfig
-from epigram.nn.layers.quantized_embedding import QuantizedEmbedding
+from epigram.nn.layers.embedding import QuantizedEmbedding
 from epigram.nn.layers.types import DataSpec, Tokens
 from epigram.nn.pretrained.sentence_weights import read_weights
 from epigram.recipes.registry import RECIPES, recipe_of

@@ -20,7 +20,7 @@ from epigram.runner.search.session import SearchSession
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 from epigram.text.settings import ViewSettings
-from epigram.training.distributed import threads
+from epigram.training.distributed import resources
 from epigram.training.preflight import check_systems
 from epigram.training.trials.spec import TrialResult, TrialSpec
 from epigram.workflow.search.goal import Goal, Stopwatch
@@ -103,7 +103,7 @@ def test_a_training_on_folds_has_the_threads_of_one_process(
 ) -> None:
     """On a machine with two GPUs and eight cores, a training without folds has two processes."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(threads, "count_processors", lambda: 8)
+    monkeypatch.setattr(resources, "count_processors", lambda: 8)
     monkeypatch.setattr(module.ValidatedCorpus, "read", lambda folder: SimpleNamespace(folds=folds))
     systems = {"fine_tuned": {"view": "sentences", "recipe": "bert"}}
     plan = session(tmp_path, train={"processes": "auto"}).planned(replace(PLAN, systems=systems)).plan
@@ -124,7 +124,7 @@ def test_the_plan_has_the_threads_of_this_machine(
     shared: dict[str, int], cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A system on a checkpoint gets all cores; `tfidf_svm` has no such setting."""
-    monkeypatch.setattr(threads, "available_cores", lambda processes=1: cores)
+    monkeypatch.setattr(resources, "available_cores", lambda processes=1: cores)
     systems: dict[str, dict[str, Any]] = {
         "tfidf_svm": {"view": "token"},
         "textcnn": {"view": "token", "train": {"epochs": 2}},

@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from epigram.nn.layers import onnx_lstm
-from epigram.nn.layers.bilstm import fused_lstm
 from epigram.nn.layers.initialization import glorot
-from epigram.nn.layers.language_model import LanguageModel, LanguageModelLoss
+from epigram.nn.layers.recurrent.bilstm import fused_lstm, traceable_lstm
+from epigram.nn.layers.recurrent.language_model import LanguageModel, LanguageModelLoss
 
 
 class CharLstm(nn.Module):
@@ -49,7 +48,7 @@ class CharLstm(nn.Module):
     def read_each(self, characters: Tensor) -> Tensor:
         """Return the vectors as `forward` does, but read every token, for an exported graph: (T, W) → (T, `width`)."""
         lengths = (characters > 0).sum(1).clamp(min=1)
-        _, h, _ = onnx_lstm.lstm(self.lstm, self.embedding(characters), lengths)
+        _, h, _ = traceable_lstm(self.lstm, self.embedding(characters), lengths)
         vectors: Tensor = self.project(h.transpose(0, 1).flatten(1)).tanh()
         return vectors
 

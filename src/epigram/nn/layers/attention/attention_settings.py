@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 
 from epigram.core.config_types import Range
 from epigram.core.effects import Only, Unless
+from epigram.nn.layers.attention.head_to_head import Site
 from epigram.nn.layers.encoder import EncoderSettings
-from epigram.nn.layers.head_to_head import Site
 from epigram.nn.layers.types import DataSpec
 
 CORRELATION = Only("attention", "correlation")

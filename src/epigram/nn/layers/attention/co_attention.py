@@ -8,7 +8,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from epigram.nn.layers.attention import one_hot_values
+from epigram.nn.layers.attention.dot_product import one_hot_values
 from epigram.nn.layers.dropout import Dropout
 
 

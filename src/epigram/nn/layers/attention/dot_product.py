@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from epigram.nn.layers.attention.head_to_head import HeadToHead
+from epigram.nn.layers.attention.pos_weighting import Placement, weigh
 from epigram.nn.layers.dropout import drop
-from epigram.nn.layers.head_to_head import HeadToHead
-from epigram.nn.layers.masking import additive, key_mask
-from epigram.nn.layers.pos_weighting import Placement, weigh
+from epigram.nn.layers.pooling import additive, key_mask
 
 
 class DotProductAttention(nn.Module):

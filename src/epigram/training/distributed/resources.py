@@ -1,15 +1,50 @@
-"""Number of processes that train a system together (`train.processes`)."""
+"""What a training runs on: processes (`train.processes`), threads, device, and precision of matrix products."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
 from epigram.core.errors import ParameterError
+from epigram.core.machine import count_processors
+from epigram.models.precision import Precision, resolve_precision
 from epigram.models.recipe import Recipe
 from epigram.training.config import TrainingConfig
+
+GPU_DEVICE = Path("/dev/nvidiactl")  # of NVIDIA's driver
+
+
+def hardware(precision: Precision, device: torch.device) -> dict[str, str]:
+    """Return what determines the results of a training besides its settings, as facts of the model."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    return {"device": name, "precision": resolve_precision(precision, device), "torch": torch.__version__}
+
+
+def has_unused_gpu() -> bool:
+    """Return whether the machine has an NVIDIA GPU, but this build of PyTorch is for CPUs."""
+    return torch.version.cuda is None and GPU_DEVICE.exists()
+
+
+def resolve_threads(config: TrainingConfig, recipe: Recipe, checkpoint: str | None) -> TrainingConfig:
+    """Return `config`, whose number of processes is resolved, with `threads: auto` resolved to a number.
+
+    A pretrained encoder that starts from a `checkpoint` gets all cores, a Universal Sentence Encoder only if it is
+    trained. Every other system gets one core, because small models lose more time by waiting for threads than they gain
+    from them.
+    """
+    if config.threads != "auto":
+        return config
+    kind = recipe.encoder.get("kind")
+    large = checkpoint is not None and (kind == "pretrained" or (kind == "sentence_encoder" and recipe.by_gradient))
+    return replace(config, threads=available_cores(int(config.processes)) if large else 1)
+
+
+def available_cores(processes: int = 1) -> int:
+    """Return the number of cores for each of the `processes` of a training, or of those that torchrun started here."""
+    return max(1, count_processors() // int(os.environ.get("LOCAL_WORLD_SIZE", processes)))
 
 
 def launched_processes() -> int:

@@ -13,7 +13,7 @@ from torch.nn.functional import logsigmoid, normalize
 from epigram.nn.layers.autocast import OutputLinear, output_product
 from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.initialization import glorot
-from epigram.nn.layers.masking import masked_max, masked_mean
+from epigram.nn.layers.pooling import masked_max, masked_mean
 
 DefaultTarget = Literal["one", "smoothed"]
 

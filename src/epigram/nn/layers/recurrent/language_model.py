@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
 from epigram.nn.layers.initialization import glorot
-from epigram.nn.layers.masking import valid_positions
+from epigram.nn.layers.pooling import valid_positions
 
 
 class LanguageModelLoss(NamedTuple):

@@ -1,0 +1,1 @@
+"""Recurrent layers: LSTMs over tokens, characters and labels, and their language models."""
