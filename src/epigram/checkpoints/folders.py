@@ -145,16 +145,12 @@ def verify_checkpoint(checkpoint: str) -> None:
         return
     name, folder = checkpoint.removeprefix(PREFIX), checkpoint_folder(checkpoint)
     for file, expected in PACKAGES[name].sha256.items():
-        if not (folder / file).is_file() or _digest(folder / file) != expected:
+        path = folder / file
+        if not path.is_file() or _digest_of(path, path.stat().st_size, path.stat().st_mtime_ns) != expected:
             raise DataError(
-                f"checkpoint {checkpoint!r}: {folder / file} is not the file of {name} {PACKAGES[name].version}; "
+                f"checkpoint {checkpoint!r}: {path} is not the file of {name} {PACKAGES[name].version}; "
                 f"run: {install_command(name)} --force-reinstall"
             )
-
-
-def _digest(file: Path) -> str:
-    stat = file.stat()
-    return _digest_of(file, stat.st_size, stat.st_mtime_ns)
 
 
 @lru_cache  # every fold of a cross-validation loads the encoder

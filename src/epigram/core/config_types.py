@@ -14,7 +14,7 @@ from dataclasses import dataclass, is_dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from epigram.core import yaml_nodes
 from epigram.core.errors import ParameterError
@@ -205,8 +205,6 @@ def _expectation(detail: dict[str, Any]) -> str:
 
 def _field_names(kind: Any, parts: list[str]) -> list[str]:
     """Return the field names of the dataclass at the path `parts` below `kind`."""
-    from typing import get_args, get_type_hints
-
     for part in parts:
         kind = get_type_hints(kind).get(part) if is_dataclass(kind) else get_args(kind)[-1]
     kind = next((option for option in get_args(kind) if is_dataclass(option)), kind)  # an optional section
@@ -255,6 +253,14 @@ def has_type(value: Any, hint: Any) -> bool:
     if hint is float:
         return type(value) in {int, float}
     return hint is Any or type(value) is hint
+
+
+def find_fault(content: Any, hints: Mapping[str, Any], name: str) -> str:
+    """Return what is wrong if `content`, the record `name` in JSON, does not have exactly the fields `hints`."""
+    if not isinstance(content, dict) or content.keys() != hints.keys():
+        return f"{name} must have the keys {', '.join(hints)}"
+    wrong = [field for field, hint in hints.items() if not has_type(content[field], hint)]
+    return f"{name}.{wrong[0]} does not have the type {hints[wrong[0]]}" if wrong else ""
 
 
 def read_yaml(path: Path) -> Any:

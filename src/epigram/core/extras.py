@@ -8,7 +8,6 @@ import sys
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from epigram.core.errors import EpigramError, ParameterError
@@ -30,7 +29,10 @@ def require(what: str, extra: str, *packages: str) -> None:
 
 def install_command(extra: str = "") -> str:
     """Return the command that installs epigram with `extra` into this environment, from the same clone or wheel."""
-    origin = _origin()
+    try:  # what pip has recorded about the folder or file that epigram was installed from; nothing for an index
+        origin = json.loads(distribution("epigram").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        origin = {}
     path, extras = unquote(urlsplit(origin.get("url", "")).path), f"[{extra}]" if extra else ""
     if not path:
         return pip_install(f"epigram{extras}")
@@ -43,12 +45,3 @@ def install_command(extra: str = "") -> str:
 def pip_install(*arguments: str) -> str:
     """Return the command that installs packages into this environment."""
     return shlex.join([sys.executable, "-m", "pip", "install", *arguments])
-
-
-def _origin() -> dict[str, Any]:
-    """Return what pip has recorded about the folder or file that epigram was installed from; {} for an index."""
-    try:
-        text = distribution("epigram").read_text("direct_url.json")
-    except PackageNotFoundError:
-        return {}
-    return dict(json.loads(text)) if text else {}

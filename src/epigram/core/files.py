@@ -41,7 +41,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     are removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _locked_temporary(path, _create_file) as temporary:
+    with _locked_temporary(path, lambda temporary: temporary.touch(exist_ok=False)) as temporary:
         try:
             _remove_leftovers_of(path, temporary)
             yield temporary
@@ -63,7 +63,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     process left are removed. Raises TryAgainError while another process writes `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _locked_temporary(path, _create_folder) as temporary:
+    with _locked_temporary(path, Path.mkdir) as temporary:
         try:
             if not _remove_leftovers_of(path, temporary):
                 raise TryAgainError(f"another process is writing {path}: rerun after it has finished")
@@ -85,16 +85,11 @@ def _replace_folder(new: Path, path: Path) -> None:
         new.replace(path)
     # without an exchange (not Linux, or not supported by the file system), a process that is killed between
     # the two renames leaves the old folder under a temporary name and nothing at `path`
-    elif not _exchange(new, path):
+    elif not _renameat2(new, path, RENAME_EXCHANGE):
         old = _temporary_path(path)
         path.replace(old)
         new.replace(path)
         old.replace(new)
-
-
-def _exchange(first: Path, second: Path) -> bool:
-    """Exchange two paths in one step (Linux); return False if the system or file system does not support it."""
-    return _renameat2(first, second, RENAME_EXCHANGE)
 
 
 def rename_no_replace(path: Path, target: Path) -> bool:
@@ -126,36 +121,24 @@ def _renameat2(first: Path, second: Path, flags: int) -> bool:
 
 
 @contextmanager
-def _locked_temporary(path: Path, new: Callable[[Path], Path]) -> Iterator[Path]:
+def _locked_temporary(path: Path, create: Callable[[Path], None]) -> Iterator[Path]:
     """Yield a new temporary for `path`, locked during the block; the lock marks its writer as alive."""
-    temporary, descriptor = _create_locked(path, new)
+    temporary, descriptor = _create_locked(path, create)
     try:
         yield temporary
     finally:
         os.close(descriptor)
 
 
-def _create_locked(path: Path, new: Callable[[Path], Path]) -> tuple[Path, int]:
+def _create_locked(path: Path, create: Callable[[Path], None]) -> tuple[Path, int]:
     while True:
-        temporary = new(path)
+        create(temporary := _temporary_path(path))
         descriptor = os.open(temporary, os.O_RDONLY)
         with suppress(OSError):  # a file system without locks; `filelock` locks no folders
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if temporary.exists():
             return temporary, descriptor
         os.close(descriptor)  # another process removed it as a leftover before it was locked
-
-
-def _create_file(path: Path) -> Path:
-    temporary = _temporary_path(path)
-    temporary.touch(exist_ok=False)
-    return temporary
-
-
-def _create_folder(path: Path) -> Path:
-    temporary = _temporary_path(path)
-    temporary.mkdir()
-    return temporary
 
 
 def _temporary_path(path: Path) -> Path:

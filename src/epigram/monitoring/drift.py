@@ -115,7 +115,14 @@ def class_histogram(codes: Ints, count: int) -> Histogram:
 
 def measure(reference: Reference, values: Mapping[str, Floats | Ints], threshold: float) -> list[Measure]:
     """Compare the values of new texts with the reference; the result has the order of `values`."""
-    return [_measure(name, reference.histograms[name], new_values, threshold) for name, new_values in values.items()]
+    found = []
+    for name, new_values in values.items():
+        known = reference.histograms[name]
+        expected = np.array(known.counts)
+        actual = np.array(_count_bins(new_values, np.array(known.edges)).counts)
+        index, chance = stability_index(expected, actual), chance_quantile(expected.sum(), actual.sum(), len(expected))
+        found.append(Measure(name=name, index=index, chance=chance, drifted=index > threshold and index > chance))
+    return found
 
 
 def stability_index(expected: Ints, actual: Ints) -> float:
@@ -131,13 +138,6 @@ def chance_quantile(known: int, new: int, bins: int) -> float:
     if bins < 2 or not known or not new:
         return float("inf")
     return float((1 / known + 1 / new) * chdtri(bins - 1, CHANCE))
-
-
-def _measure(name: str, known: Histogram, values: Floats | Ints, threshold: float) -> Measure:
-    new = _count_bins(values, np.array(known.edges))
-    expected, actual = np.array(known.counts), np.array(new.counts)
-    index, chance = stability_index(expected, actual), chance_quantile(expected.sum(), actual.sum(), len(expected))
-    return Measure(name=name, index=index, chance=chance, drifted=index > threshold and index > chance)
 
 
 def _count_bins(values: Floats | Ints, edges: Floats) -> Histogram:

@@ -20,9 +20,7 @@ INK, MUTED, LINE, ACCENT, SECOND = "#1d232b", "#667080", "#dfe3e8", "#2a62c4", "
 COLOURS = {"ink": INK, "muted": MUTED, "line": LINE, "accent": ACCENT, "second": SECOND}
 FONT = "system-ui, sans-serif"
 CLIPPED = 60  # characters of a label that are kept; more than an axis has room for
-CELLS_WITH_NUMBERS = (
-    20  # maximum number of labels for which a confusion matrix prints its shares and describes its cells
-)
+CELLS_WITH_NUMBERS = 20  # labels up to which a confusion matrix prints its shares and describes its cells
 AXIS = {"labelColor": INK, "titleColor": MUTED, "gridColor": LINE, "domainColor": LINE, "tickColor": LINE}
 TEXT = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "titlePadding": 12}
 THEME = {"background": "transparent", "font": FONT, "padding": 4, "view": {"stroke": None}, "axis": {**AXIS, **TEXT}}
@@ -35,6 +33,11 @@ def confusion(metrics: Metrics) -> str:
     """Draw the confusion matrix as a heat map: the share of a gold label's rows (y) predicted as each label (x)."""
     shown = classes.confusion(metrics.labels, metrics.confusion)
     names = [label[:CLIPPED] for label in shown.labels]
+    values = [
+        {"gold": y, "predicted": x, "share": share, "pair": f"{names[y]} as {names[x]}"}
+        for y, line in enumerate(shown.shares)
+        for x, share in enumerate(line)
+    ]
     size, large = min(72, max(12, 420 // len(names))), len(names) > CELLS_WITH_NUMBERS
     plain = {"labelLimit": 110, "labelPadding": 6, "domain": False, "ticks": False, "labelExpr": "labels[datum.value]"}
     x = plain | {"labelAngle": -90 if max(map(len, names)) * 8 > size else 0}
@@ -43,7 +46,7 @@ def confusion(metrics: Metrics) -> str:
     cells = mark("rect", {"opacity": opacity, "description": name("pair")}, fill=ACCENT, stroke=None, aria=not large)
     numbers = mark("text", {"text": number("share", format=".0%")}, where="datum.share >= 0.005", fill=INK, fontSize=11)
     return svg(
-        data={"values": _cells(names, shown.shares)},
+        data={"values": values},
         # The scales use label numbers: Vega confuses a label such as "constructor" with its own names.
         params=[{"name": "labels", "value": names}],
         encoding={
@@ -54,14 +57,6 @@ def confusion(metrics: Metrics) -> str:
         width={"step": size},
         height={"step": min(size, 44)},
     )
-
-
-def _cells(names: Sequence[str], shares: Sequence[Sequence[float]]) -> list[Spec]:
-    return [
-        {"gold": y, "predicted": x, "share": share, "pair": f"{names[y]} as {names[x]}"}
-        for y, line in enumerate(shares)
-        for x, share in enumerate(line)
-    ]
 
 
 def reliability(bins: Sequence[Bin]) -> str:

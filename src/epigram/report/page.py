@@ -77,11 +77,13 @@ def render(
     students: Mapping[str, StudentRecord] | None = None,
 ) -> str:
     """Return the whole page; `data_page` and `quality_page` are trusted HTML fragments, everything else is escaped."""
+    bounds = [(row.test_low, row.test_high) for row in summary.rows]
+    drawn = [each for each, row in zip(bounds, summary.rows, strict=True) if not summary.labels_no_words(row)]
     return _render_template(
         "report.html.j2",
         summary,
         comparison=comparison(summary, "page"),
-        scale=_scale(summary),
+        scale=Scale.around(drawn or bounds),
         ensemble=ensemble,
         students=students or {},
         sections=[_section(systems[row.system], prunings.get(row.system)) for row in summary.rows],
@@ -128,12 +130,6 @@ def _render_template(template: str, summary: Summary, **values: Any) -> str:
         "no_tokens": formats.NO_TOKENS,
     }
     return env.get_template(template).render(summary=summary, **values)
-
-
-def _scale(summary: Summary) -> Scale:
-    bounds = [(row.test_low, row.test_high) for row in summary.rows]
-    drawn = [each for each, row in zip(bounds, summary.rows, strict=True) if not summary.labels_no_words(row)]
-    return Scale.around(drawn or bounds)
 
 
 def _section(metrics: Metrics, pruning: PruningRecord | None) -> Section:

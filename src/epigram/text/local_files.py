@@ -10,29 +10,20 @@ from epigram.core.files import is_inside
 LOCAL_FOLDER = Path("data/local")  # relative to the repository root
 
 
-def local_path(path: str, setting: str, root: Path = Path()) -> Path:
+def local_path(path: str, setting: str, root: Path = Path(), kind: str = "file or folder") -> Path:
     """Return the path of the file or folder that `setting` of params.yaml in `root` names.
 
     Raises ParameterError if `path` is outside data/local and InputMissingError if it does not exist.
     """
     value, place = f"params.yaml: {setting} is {path!r}", root / path
     if not is_inside(place, root / LOCAL_FOLDER):
-        raise ParameterError(f"{value}; expected a file or folder in {LOCAL_FOLDER}: put it there and set its path")
-    if not place.exists():
+        remedy = f"put it there and set {setting} to {LOCAL_FOLDER / place.name}"
+        raise ParameterError(f"{value}; expected a {kind} in {LOCAL_FOLDER}: {remedy}")
+    if not (place.is_file() if kind == "file" else place.exists()):
         raise InputMissingError(f"{value}, which does not exist; put it there or remove the setting")
     return place
 
 
 def local_file(path: str, setting: str) -> Path:
-    """Return the path of the file that `setting` of params.yaml names.
-
-    Raises ParameterError if `path` is outside data/local and InputMissingError if the file does not exist.
-    """
-    value, file = f"params.yaml: {setting} is {path!r}", Path(path)
-    if not is_inside(file, LOCAL_FOLDER):
-        raise ParameterError(
-            f"{value}; expected a file in {LOCAL_FOLDER}: put it there and set {setting} to {LOCAL_FOLDER / file.name}"
-        )
-    if not file.is_file():
-        raise InputMissingError(f"{value}: the file does not exist; put it there or remove the setting")
-    return file
+    """Return the path of the file that `setting` of params.yaml names. Raises the errors of `local_path`."""
+    return local_path(path, setting, kind="file")

@@ -47,7 +47,7 @@ def read_texts(file: Path, corpus: ValidatedCorpus) -> StudentTexts:
     Raises DataError if none is left.
     """
     texts = pl.DataFrame({"text": list(read_lines(file))}, schema={"text": pl.String}).unique(maintain_order=True)
-    train, *others = (_texts_of(corpus, split) for split in SPLITS)
+    train, *others = (corpus.frame(split, "text")["text"].str.strip_chars() for split in SPLITS)
     held_out = pl.col("text").is_in(pl.concat(others).implode())
     known = pl.col("text").is_in(train.implode())
     counts = texts.select(held_out=held_out.sum(), known=(known & ~held_out).sum()).row(0, named=True)
@@ -71,11 +71,6 @@ def _model_digests(folder: Path) -> dict[str, str]:
             found[Path(place).as_posix()] = hashlib.sha256(lines.encode()).hexdigest()
             folders.clear()
     return dict(sorted(found.items()))
-
-
-def _texts_of(corpus: ValidatedCorpus, split: str) -> pl.Series:
-    """Return the texts of a split without whitespace around them."""
-    return corpus.frame(split, "text")["text"].str.strip_chars()
 
 
 def write_texts(folder: Path, texts: StudentTexts, corpus: ValidatedCorpus, encoder: RowEncoder) -> None:

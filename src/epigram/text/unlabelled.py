@@ -59,23 +59,12 @@ class WordStarts:
         """Return whether each of the T tokens of N texts begins a word, (T,)."""
         starts = ~self._continues[ids.values]
         if self._texts is not None:
-            starts &= _jieba_starts(self._texts, ids)
+            text, positions = self._texts.join(ids)
+            begins = np.zeros(len(text) + 1, dtype=bool)
+            begins[np.cumsum(np.fromiter(map(len, jieba().cut(text)), np.int64))] = True
+            starts &= begins[positions]
         starts[ids.starts] = True
         return starts
-
-
-def _jieba_starts(texts: TokenTexts, ids: Ragged[np.int32]) -> NDArray[np.bool_]:
-    """Return whether a jieba word begins with each token."""
-    text, positions = texts.join(ids)
-    begins = np.zeros(len(text) + 1, dtype=bool)
-    begins[np.cumsum(np.fromiter((len(word) for word in _segment(text)), np.int64))] = True
-    word_starts: NDArray[np.bool_] = begins[positions]
-    return word_starts
-
-
-def _segment(text: str) -> Iterable[str]:
-    words: Iterable[str] = jieba().cut(text)
-    return words
 
 
 BATCH = 5_000  # texts

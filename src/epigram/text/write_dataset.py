@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from epigram.checkpoints.folders import checkpoint_folder, verify_checkpoint
@@ -70,32 +69,21 @@ def entries_of(tokenizer: ViewTokenizer, table: PosTable, language: Language) ->
 
 def write_split(encoder: RowEncoder, corpus: ValidatedCorpus, split: str, folder: Path) -> SplitCounts:
     """Encode one split into `folder`, batch by batch. Raises DataError for a label that corpus.json does not list."""
-    counts, types = SplitCounts(), _array_types(corpus, split, encoder)
-    columns = [*encoder.columns, corpus.label_column, *([] if split == "train" else ["in_train"])]
+    counts, types = SplitCounts(), {**encoder.types, "labels": (np.int64, ())}
+    if corpus.task == "multi":
+        types["labels"] = (np.uint8, (len(corpus.labels),))
+    leaks = [] if split == "train" else ["in_train"]
+    types |= dict.fromkeys(leaks, (np.bool_, ()))
     with array_files(folder, split, types) as append:
-        for batch in corpus.batches(split, *columns):
+        for batch in corpus.batches(split, *encoder.columns, corpus.label_column, *leaks):
             encoded = encoder.encode(batch)
-            append(encoded, _label_arrays(batch, corpus))
+            others = {name: batch[name].to_numpy() for name in leaks}
+            append(encoded, {"labels": corpus.label_array(batch), "rows": batch["row"].to_numpy(), **others})
             ids = encoded.ragged["ids"].values
             counts.tokens += len(ids)
             counts.unknown += int((ids == encoder.unk_id).sum())
             counts.truncated += encoded.truncated
     return counts
-
-
-def _array_types(corpus: ValidatedCorpus, split: str, encoder: RowEncoder) -> dict[str, tuple[type, tuple[int, ...]]]:
-    """Return the data type and row shape of every array of a split."""
-    labels: tuple[type, tuple[int, ...]] = (np.int64, ())
-    if corpus.task == "multi":
-        labels = (np.uint8, (len(corpus.labels),))
-    types = {**encoder.types, "labels": labels}
-    return types if split == "train" else types | {"in_train": (np.bool_, ())}
-
-
-def _label_arrays(batch: pl.DataFrame, corpus: ValidatedCorpus) -> dict[str, NDArray[Any]]:
-    """Return the arrays other than tokens: labels, row numbers and, if the split has it, `in_train`."""
-    leaks = {name: batch[name].to_numpy() for name in batch.columns if name == "in_train"}
-    return {"labels": corpus.label_array(batch), "rows": batch["row"].to_numpy(), **leaks}
 
 
 def write_view(
@@ -128,15 +116,20 @@ def write_view(
         np.save(folder / "vectors.npy", vectors)
         file = Path(str(view.vectors)).name
         vector_coverage = {"file": file, **coverage(vectors, read_array(folder / "train.ids.npy"))}
+    special = special_ids(tokenizer.tokenizer)
     content = {
         "view": name,
-        **_corpus_fields(corpus),
+        "corpus": corpus.name,
+        "rows_digest": corpus.digest(),
+        **{key: getattr(corpus, key) for key in ("language", "task", "labels", "token_labels", "tokens_only")},
         "label_tokens": label_tokens(corpus.label_names or corpus.labels, tokenizer.tokenizer, tokenizer.max_length),
         "tokenizer": tokenizer.kind,
         "checkpoint": view.checkpoint,
         "weights": _checkpoint_digest(view.checkpoint),
         "vocabulary": len(vocabulary),
-        **_special_id_fields(tokenizer),
+        **{f"{kind}_id": getattr(special, kind) for kind in ("pad", "unk", "mask", "cls", "sep")},
+        "prefix_ids": tokenizer.prefix_ids,
+        "suffix_ids": tokenizer.suffix_ids,
         "max_length": tokenizer.max_length,
         "folds": corpus.folds,
         "characters": tokenizer.characters,
@@ -160,28 +153,3 @@ def _checkpoint_digest(checkpoint: str | None) -> str | None:
     patterns = ("*.json", "*.safetensors", "*.npz", "*.model")
     files = sorted(path for pattern in patterns for path in folder.glob(pattern) if path.is_file())
     return hashlib.sha256("".join(f"{path.name} {sha256(path)}\n" for path in files).encode()).hexdigest()
-
-
-def _corpus_fields(corpus: ValidatedCorpus) -> dict[str, Any]:
-    return {
-        "corpus": corpus.name,
-        "rows_digest": corpus.digest(),
-        "language": corpus.language,
-        "task": corpus.task,
-        "labels": corpus.labels,
-        "token_labels": corpus.token_labels,
-        "tokens_only": corpus.tokens_only,
-    }
-
-
-def _special_id_fields(tokenizer: ViewTokenizer) -> dict[str, Any]:
-    special = special_ids(tokenizer.tokenizer)
-    return {
-        "pad_id": special.pad,
-        "unk_id": special.unk,
-        "mask_id": special.mask,
-        "cls_id": special.cls,
-        "sep_id": special.sep,
-        "prefix_ids": tokenizer.prefix_ids,
-        "suffix_ids": tokenizer.suffix_ids,
-    }

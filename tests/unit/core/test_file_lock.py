@@ -66,10 +66,10 @@ def test_an_error_of_the_block_is_raised_and_releases_the_lock(tmp_path: Path) -
 
 
 ROUNDS = 200
-TWO_RENAMES = pytest.param(lambda new, path: False, id="two renames")
-EXCHANGE = pytest.param(files._exchange, id="exchange")
+TWO_RENAMES = pytest.param(lambda new, path, flags: False, id="two renames")
+EXCHANGE = pytest.param(files._renameat2, id="exchange")
 
-Exchange = Callable[[Path, Path], bool]
+Exchange = Callable[[Path, Path, int], bool]
 
 
 def write(path: Path, text: str) -> None:
@@ -111,7 +111,7 @@ def test_a_reader_always_finds_a_whole_folder(tmp_path: Path) -> None:
 def test_the_new_folder_replaces_the_old_one_and_nothing_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: Exchange
 ) -> None:
-    monkeypatch.setattr(files, "_exchange", exchange)
+    monkeypatch.setattr(files, "_renameat2", exchange)
     path = tmp_path / "model"
     path.mkdir()
     (path / "old").write_text("old")
@@ -124,7 +124,7 @@ def test_the_new_folder_replaces_the_old_one_and_nothing_is_left(
 def test_a_link_is_replaced_and_what_it_points_to_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchange: Exchange
 ) -> None:
-    monkeypatch.setattr(files, "_exchange", exchange)
+    monkeypatch.setattr(files, "_renameat2", exchange)
     elsewhere, path = tmp_path / "elsewhere", tmp_path / "model"
     elsewhere.mkdir()
     (elsewhere / "precious").write_text("mine")
@@ -165,7 +165,7 @@ def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
 
 def test_a_disk_error_in_the_exchange_is_raised(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
-        files._exchange(tmp_path / "none", tmp_path / "neither")
+        files._renameat2(tmp_path / "none", tmp_path / "neither", files.RENAME_EXCHANGE)
 
 
 @pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])

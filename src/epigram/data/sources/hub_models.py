@@ -126,19 +126,16 @@ def _checked_sha256(checkpoint: str, folder: Path, file: RepoSibling) -> str:
     """Return the SHA-256 of a downloaded file. Raises SourceUnavailableError unless it has the hub's own checksum."""
     path = folder / file.rfilename
     digest = sha256(path)
-    found, published = (digest, file.lfs.sha256) if file.lfs else (_git_hash(path), file.blob_id)
+    found, published = digest, file.lfs.sha256 if file.lfs else file.blob_id
+    if not file.lfs:  # the hub lists the SHA-1 by which git names the content
+        content = path.read_bytes()
+        found = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
     if found != published:
         raise SourceUnavailableError(
             f"checkpoint {checkpoint!r}: the download of {file.rfilename} is damaged (checksum {found[:12]}…, expected "
             f"{(published or 'one')[:12]}…); rerun"
         )
     return digest
-
-
-def _git_hash(path: Path) -> str:
-    """Return the SHA-1 by which git names the content of a file; the hub lists it for files that are not in LFS."""
-    content = path.read_bytes()
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epigram.core.arrays import Ragged, read_array
-from epigram.core.config_types import has_type
+from epigram.core.config_types import find_fault, has_type
 from epigram.core.errors import DataError
 from epigram.core.files import read_json, sha256
 
@@ -81,13 +81,10 @@ class View:
         """Read view.json. Raises InputMissingError if it is missing and DataError if it is invalid."""
         content = read_json(folder / "view.json")
         hints = {name: hint for name, hint in get_type_hints(cls).items() if name != "folder"}
-        if not isinstance(content, dict) or set(content) != set(hints):
-            raise DataError(f"{folder / 'view.json'} is not an encoded view: delete {folder} and run dvc repro")
-        for name, hint in hints.items():
-            if not has_type(content[name], hint):
-                raise DataError(
-                    f"{folder / 'view.json'}: {name} does not have the type {hint}: delete {folder} and run dvc repro"
-                )
+        if fault := find_fault(content, hints, "view"):
+            raise DataError(
+                f"{folder / 'view.json'} is not an encoded view ({fault}): delete {folder} and run dvc repro"
+            )
         view = cls(folder=folder, **content)
         view._check_ids()
         return view

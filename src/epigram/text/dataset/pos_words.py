@@ -7,7 +7,7 @@ letters, whatever pieces they consist of. A model that is saved has the weights 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, get_type_hints
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epigram.core.arrays import Ragged
-from epigram.core.config_types import has_type
+from epigram.core.config_types import find_fault
 from epigram.core.errors import DataError
 from epigram.text.dataset.language import is_mark
 from epigram.text.dataset.segmenter import Segmenter, tokenizer_with
@@ -42,12 +42,8 @@ class PosWords:
     @classmethod
     def parse(cls, content: Any, where: str) -> PosWords:
         """Return the words in JSON `content`, read from `where`. Raises DataError if they are invalid."""
-        hints = get_type_hints(cls)
-        if not isinstance(content, dict) or set(content) != set(hints):
-            raise DataError(f"{where}: pos_words must have the keys {', '.join(hints)}; restore the folder")
-        for name, hint in hints.items():
-            if not has_type(content[name], hint):
-                raise DataError(f"{where}: pos_words.{name} does not have the type {hint}; restore the folder")
+        if fault := find_fault(content, get_type_hints(cls), "pos_words"):
+            raise DataError(f"{where}: {fault}; restore the folder")
         words = cls(**content)
         if not all(0 <= each <= 1 for each in (words.notional, words.function, *words.weights.values())):
             raise DataError(f"{where}: pos_words has weights outside 0 to 1; restore the folder")
@@ -81,7 +77,9 @@ class WordWeights:
         weights = np.full(len(ids.values), OWN, dtype=np.float32)
         read = ids.positions() < room
         texts = ids.truncate(room)
-        weights[read] = np.concatenate([np.zeros(0, np.float32), *map(self._find, _chunks(texts))])
+        cuts = np.flatnonzero(np.diff(texts.starts // CHUNK_TOKENS)) + 1
+        chunks = (texts[start:stop] for start, stop in pairwise([0, *cuts.tolist(), len(texts)]))
+        weights[read] = np.concatenate([np.zeros(0, np.float32), *map(self._find, chunks)])
         return weights
 
     def _find(self, ids: Ragged[Any]) -> NDArray[np.float32]:
@@ -92,10 +90,3 @@ class WordWeights:
         by_character = np.repeat(by_word, lengths)
         by_token = np.append(by_character, OWN)[positions]  # a piece without characters may be at the end
         return np.where(self._special[ids.values], np.float32(OWN), by_token).astype(np.float32)
-
-
-def _chunks(ids: Ragged[Any]) -> Iterator[Ragged[Any]]:
-    """Yield the rows in groups of about CHUNK_TOKENS tokens."""
-    cuts = np.flatnonzero(np.diff(ids.starts // CHUNK_TOKENS)) + 1
-    for start, stop in pairwise([0, *cuts.tolist(), len(ids)]):
-        yield ids[start:stop]

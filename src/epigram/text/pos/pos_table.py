@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -30,7 +31,6 @@ from epigram.text.pos import lexicons
 from epigram.text.pos.tagsets import is_notional
 from epigram.text.pos.user_words import read_corrections
 from epigram.text.settings import PosTableSettings
-from epigram.text.tokens.characters import by_frequency, count_characters
 from epigram.text.tokens.tokenizers import split_words
 
 
@@ -45,7 +45,7 @@ class SplitCoverage(TypedDict):
 
 def coverage(texts: list[str], table: PosTable, language: Language) -> SplitCoverage:
     """Measure the coverage of `texts`. Tokens are characters in Chinese and words in English."""
-    counts = _characters(texts) if language == "zh" else Counter(word for words in split_words(texts) for word in words)
+    counts = Counter(chain.from_iterable(texts if language == "zh" else split_words(texts)))
     entries = list(counts)
     numbers = np.array([counts[entry] for entry in entries], dtype=np.int64)
     known = set(table.frame.filter(table.frame["language"] == language)["entry"])
@@ -58,11 +58,6 @@ def coverage(texts: list[str], table: PosTable, language: Language) -> SplitCove
         covered=_share(numbers, in_table & word, word),
         notional=_share(numbers, notional, np.ones_like(word)),
     )
-
-
-def _characters(texts: list[str]) -> dict[str, int]:
-    counts = count_characters([texts])
-    return {character: int(counts[ord(character)]) for character in by_frequency(counts, 1)}
 
 
 def _share(counts: NDArray[np.int64], part: NDArray[np.bool_], whole: NDArray[np.bool_]) -> float:

@@ -1,4 +1,4 @@
-"""Part-of-speech taggers, and the split of their tags into notional (content words) and function words.
+"""Part-of-speech taggers.
 
 Chinese uses the tags of the jieba dictionary, English the universal tags (UPOS).
 
@@ -8,10 +8,11 @@ Setting `pos_table.tagger` selects it; `tagger_for` returns it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import polars as pl
 
@@ -37,41 +38,6 @@ CHINESE = {
 }  # fmt: skip
 
 
-class SpacyTagger:
-    """Tagger of a language that runs the spaCy pipeline in `folder`.
-
-    Raises MissingPackageError without spaCy, DataError if the pipeline cannot be loaded, and ParameterError if it is
-    for another language.
-    """
-
-    def __init__(self, folder: Path, language: Language) -> None:
-        require(f"pos_table.tagger ({folder})", "spacy", "spacy")
-        import spacy
-
-        self.name, self.language, self._folder = f"spaCy {folder.name}", language, folder
-        try:
-            self._pipeline: Any = spacy.load(folder)
-        except (OSError, ValueError, ImportError) as error:
-            raise DataError(f"{folder} is not a spaCy pipeline that can be loaded ({shown(str(error))})") from None
-        if self._pipeline.lang != language:
-            raise ParameterError(
-                f"params.yaml: pos_table.tagger is a spaCy pipeline for {self._pipeline.lang!r}, but the texts are "
-                f"{language!r}; use a pipeline for {language!r}"
-            )
-        self._unused = [name for name in UNUSED if name in self._pipeline.pipe_names]
-
-    def tag(self, texts: Iterable[str]) -> Iterator[TaggedText]:
-        """Yield the words of each text with their tags. Raises DataError if the pipeline sets no part of speech."""
-        for document in self._pipeline.pipe(texts, disable=self._unused):
-            tokens = [token for token in document if token.text.strip()]
-            if not all(token.pos_ for token in tokens):
-                raise DataError(f"{self._folder} sets no part of speech: it needs a tagger or a morphologizer")
-            if self.language == "zh":
-                yield [(token.text, CHINESE.get(token.pos_, "x")) for token in tokens]
-            else:
-                yield [(token.lower_, token.pos_) for token in tokens]
-
-
 # Suffixes that determine the tag of an English word outside the table; the default is NOUN.
 SUFFIXES = {
     "ADV": ("ly",),
@@ -80,58 +46,81 @@ SUFFIXES = {
 }
 
 
-class Tagger(Protocol):
-    """Interface of a tagger."""
+@dataclass(frozen=True)
+class Tagger:
+    """Tagger of a language; `tag` yields the words of each text with their tags, in the tag set of the language."""
 
     name: str
     language: Language
-
-    def tag(self, texts: Iterable[str]) -> Iterator[TaggedText]:
-        """Yield the words of each text with their tags, in the tag set of the tagger's language."""
-        ...
+    tag: Callable[[Iterable[str]], Iterator[TaggedText]]
 
 
-class JiebaTagger:
-    """Chinese tagger based on jieba.posseg; its tag `x` becomes `w` for punctuation.
+def spacy_tagger(folder: Path, language: Language) -> Tagger:
+    """Return the tagger that runs the spaCy pipeline in `folder`.
+
+    Raises MissingPackageError without spaCy, DataError if the pipeline cannot be loaded or, while it tags, sets no part
+    of speech, and ParameterError if it is for another language.
+    """
+    require(f"pos_table.tagger ({folder})", "spacy", "spacy")
+    import spacy
+
+    try:
+        pipeline: Any = spacy.load(folder)
+    except (OSError, ValueError, ImportError) as error:
+        raise DataError(f"{folder} is not a spaCy pipeline that can be loaded ({shown(str(error))})") from None
+    if pipeline.lang != language:
+        raise ParameterError(
+            f"params.yaml: pos_table.tagger is a spaCy pipeline for {pipeline.lang!r}, but the texts are "
+            f"{language!r}; use a pipeline for {language!r}"
+        )
+    unused = [name for name in UNUSED if name in pipeline.pipe_names]
+
+    def tag(texts: Iterable[str]) -> Iterator[TaggedText]:
+        for document in pipeline.pipe(texts, disable=unused):
+            tokens = [token for token in document if token.text.strip()]
+            if not all(token.pos_ for token in tokens):
+                raise DataError(f"{folder} sets no part of speech: it needs a tagger or a morphologizer")
+            if language == "zh":
+                yield [(token.text, CHINESE.get(token.pos_, "x")) for token in tokens]
+            else:
+                yield [(token.lower_, token.pos_) for token in tokens]
+
+    return Tagger(f"spaCy {folder.name}", language, tag)
+
+
+def jieba_tagger(tags: Mapping[str, str] = MappingProxyType({}), name: str = "jieba.posseg") -> Tagger:
+    """Return the Chinese tagger of jieba.posseg; its tag `x` becomes `w` for punctuation. Whitespace is left out.
 
     `tags` are further words with their tags, which override those of jieba.
     """
+    tagger = jieba().posseg.dt
+    if tags:
+        tagger = jieba().posseg.POSTokenizer(tokenizer_with(frequencies_of(tags)))
+        tagger.word_tag_tab.update(tags)
 
-    language: Language = "zh"
-
-    def __init__(self, tags: Mapping[str, str] = MappingProxyType({}), name: str = "jieba.posseg") -> None:
-        self.name, package = name, jieba()
-        tagger = package.posseg.dt
-        if tags:
-            tagger = package.posseg.POSTokenizer(tokenizer_with(frequencies_of(tags)))
-            tagger.word_tag_tab.update(tags)
-        self._cut = tagger.cut
-
-    def tag(self, texts: Iterable[str]) -> Iterator[TaggedText]:
-        """Yield the tagged words of each text, without whitespace."""
+    def tag(texts: Iterable[str]) -> Iterator[TaggedText]:
         for text in texts:
-            pairs = ((pair.word, pair.flag) for pair in self._cut(text))
+            pairs = ((pair.word, pair.flag) for pair in tagger.cut(text))
             yield [(word, "w" if flag == "x" and is_mark(word) else flag) for word, flag in pairs if word.strip()]
 
+    return Tagger(name, "zh", tag)
 
-class TableTagger:
-    """English tagger: the most frequent tag of the table, or a tag guessed from shape and suffix for unknown words.
 
-    `tags` are further words with their tags, which override those of the table.
+def table_tagger(table: PosTable, tags: Mapping[str, str] = MappingProxyType({}), name: str = "table") -> Tagger:
+    """Return the English tagger, which splits texts as the `token` view does.
+
+    The tag of a word is the most frequent one in the table, or guessed from shape and suffix for unknown words. `tags`
+    are further words with their tags, which override those of the table.
     """
+    rows = table.frame.filter(pl.col("language") == "en")
+    first = rows.select("entry", pl.col("parts").list.first().struct.field("tag"))
+    known: dict[str, str] = dict(first.iter_rows()) | {word.lower(): tag for word, tag in tags.items()}
 
-    language: Language = "en"
-
-    def __init__(self, table: PosTable, tags: Mapping[str, str] = MappingProxyType({}), name: str = "table") -> None:
-        self.name = name
-        rows = table.frame.filter(pl.col("language") == self.language)
-        first = rows.select("entry", pl.col("parts").list.first().struct.field("tag"))
-        self._tags: dict[str, str] = dict(first.iter_rows()) | {word.lower(): tag for word, tag in tags.items()}
-
-    def tag(self, texts: Iterable[str]) -> Iterator[TaggedText]:
-        """Yield the tagged words of each text, split as in the `token` view."""
+    def tag(texts: Iterable[str]) -> Iterator[TaggedText]:
         for words in split_words(texts):
-            yield [(word, self._tags.get(word) or guess_tag(word)) for word in words]
+            yield [(word, known.get(word) or guess_tag(word)) for word in words]
+
+    return Tagger(name, "en", tag)
 
 
 def guess_tag(word: str) -> str:
@@ -141,19 +130,6 @@ def guess_tag(word: str) -> str:
     if is_number(word):
         return "NUM"
     return next((tag for tag, endings in SUFFIXES.items() if word.endswith(endings) and len(word) > 4), "NOUN")
-
-
-class NoTagger:
-    """Tagger that finds no words: the table keeps those of its sources."""
-
-    name = NO_TAGGER
-
-    def __init__(self, language: Language) -> None:
-        self.language = language
-
-    def tag(self, texts: Iterable[str]) -> Iterator[TaggedText]:
-        """Yield nothing, without reading the texts."""
-        return iter(())
 
 
 def count_tags(tagged: Iterable[TaggedText]) -> pl.DataFrame:
@@ -172,11 +148,11 @@ def tagger_for(language: Language, table: PosTable, root: Path = Path()) -> Tagg
     """
     setting = table.settings.tagger
     if setting == NO_TAGGER:
-        return NoTagger(language)
+        return Tagger(NO_TAGGER, language, lambda texts: iter(()))  # finds no words, without reading the texts
     if setting == "builtin":
-        return JiebaTagger() if language == "zh" else TableTagger(table)
+        return jieba_tagger() if language == "zh" else table_tagger(table)
     path = local_path(setting, "pos_table.tagger", root)
     if path.is_dir():
-        return SpacyTagger(path, language)
+        return spacy_tagger(path, language)
     tags = read_tags(path, language)
-    return JiebaTagger(tags, path.name) if language == "zh" else TableTagger(table, tags, path.name)
+    return jieba_tagger(tags, path.name) if language == "zh" else table_tagger(table, tags, path.name)

@@ -84,7 +84,10 @@ def build_prompt(template: TemplateName | OwnTemplate, language: Language, label
     if isinstance(template, OwnTemplate):
         prefix, suffix = split_template(template)
         return Prompt(language=language, template="own", prefix=prefix, suffix=suffix, masks=template.masks)
-    prefix = {"plain": _plain, "complex": _complex, "auto": _auto}[template](language, labels)
+    words = (PLAIN_ZH if language == "zh" else PLAIN_EN).split(" ")
+    if template == "auto":
+        words = [UNK if word.isalpha() else word for word in words]
+    prefix = _complex(language, labels) if template == "complex" else _join_words(" ".join(words), language)
     return Prompt(language=language, template=template, prefix=prefix, suffix="", masks=prefix.count(MASK))
 
 
@@ -129,15 +132,6 @@ def read_prompt(folder: Path) -> Prompt:
     return content
 
 
-def _plain(language: Language, labels: Sequence[str]) -> str:
-    return _join_words(PLAIN_ZH if language == "zh" else PLAIN_EN, language)
-
-
-def _auto(language: Language, labels: Sequence[str]) -> str:
-    words = (PLAIN_ZH if language == "zh" else PLAIN_EN).split(" ")
-    return _join_words(" ".join(UNK if word.isalpha() else word for word in words), language)
-
-
 def _join_words(words: str, language: Language) -> str:
     if language == "zh":
         return words.replace(" ", "")
@@ -146,7 +140,8 @@ def _join_words(words: str, language: Language) -> str:
 
 def _complex(language: Language, labels: Sequence[str]) -> str:
     """Return a prompt that numbers the labels, with the paper's wording if they are positive and negative."""
-    sentiment = _is_sentiment(labels)
+    folded = {label.lower() for label in labels}
+    sentiment = len(folded) == 2 and bool(folded & POSITIVE) and bool(folded & NEGATIVE)
     if language == "zh":
         names = ["正面" if label.lower() in POSITIVE else "负面" for label in labels] if sentiment else labels
         legend = ",".join(f"{index}代表{_replace_brackets(name)}" for index, name in enumerate(names))
@@ -157,11 +152,6 @@ def _complex(language: Language, labels: Sequence[str]) -> str:
     items = [f"{index} is {_replace_brackets(label)}" for index, label in enumerate(labels)]
     legend = " and ".join([", ".join(items[:-1]), items[-1]])
     return f"If {legend}, the {what} of the following sentence is the {MASK}, so the {what} is not the {MASK}: "
-
-
-def _is_sentiment(labels: Sequence[str]) -> bool:
-    folded = {label.lower() for label in labels}
-    return len(folded) == 2 and bool(folded & POSITIVE) and bool(folded & NEGATIVE)
 
 
 def _replace_brackets(label: str) -> str:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from epigram.core.arrays import Ragged, lengths_of
 from epigram.text.dataset.language import Language
-
-if TYPE_CHECKING:
-    pass
-
 
 CODE_POINTS = 0x110000
 # Unicode whitespace, as in polars and tokenizers; str.strip would also remove U+001C to U+001F

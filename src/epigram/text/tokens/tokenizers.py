@@ -85,7 +85,9 @@ class SpecialIds(NamedTuple):
 
 def special_ids(tokenizer: Tokenizer) -> SpecialIds:
     """Return the special token ids of any tokenizer. Raises DataError if it has no padding or no unknown token."""
-    found = {kind: _first_id(tokenizer, names) for kind, names in SPECIAL_NAMES.items()}
+    # token_to_id avoids the dictionary of all entries, which a large vocabulary takes long to make
+    ids = {kind: map(tokenizer.token_to_id, names) for kind, names in SPECIAL_NAMES.items()}
+    found = {kind: next((index for index in each if index is not None), None) for kind, each in ids.items()}
     pad, unk = found["pad"], found["unk"]
     if pad is None or unk is None:
         pad_names, unk_names = (" or ".join(SPECIAL_NAMES[kind]) for kind in ("pad", "unk"))
@@ -170,23 +172,13 @@ def build_word_vocabulary(batches: Iterable[Sequence[str]], size: int, min_count
 
 def vocabulary_of(tokenizer: Tokenizer) -> list[str]:
     """Return every entry, including added tokens, in the order of the ids; unassigned ids read `[unused]`."""
-    ids = _entry_ids(tokenizer)
-    entries = ["[unused]"] * (max(ids.values(), default=-1) + 1)
+    ids: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
+    if (largest := max(ids.values(), default=-1)) >= MAX_ENTRIES:
+        raise DataError(f"tokenizer.json has an entry with the id {largest:,}: it is damaged")
+    entries = ["[unused]"] * (largest + 1)
     for entry, index in ids.items():
         entries[index] = entry
     return entries
-
-
-def _first_id(tokenizer: Tokenizer, names: Sequence[str]) -> int | None:
-    # without the dictionary of all entries, which a large vocabulary takes long to make
-    return next((index for name in names if (index := tokenizer.token_to_id(name)) is not None), None)
-
-
-def _entry_ids(tokenizer: Tokenizer) -> dict[str, int]:
-    ids: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
-    if (largest := max(ids.values(), default=0)) >= MAX_ENTRIES:
-        raise DataError(f"tokenizer.json has an entry with the id {largest:,}: it is damaged")
-    return ids
 
 
 def _word_splitter(model: models.Model) -> Tokenizer:

@@ -37,19 +37,17 @@ def open_vectors(path: Path) -> tuple[int, Rows]:
 
     Raises DataError for a file that does not match its suffix and, during iteration, for a line of another width.
     """
-    width, rows = _open_text(path) if path.suffix in {".txt", ".vec"} else _open_table(path)
+    if path.suffix in {".txt", ".vec"}:
+        width, rows = _open_text(path)
+    else:
+        words, table = _read_npz(path) if path.suffix == ".npz" else _read_safetensors(path)
+        if table.ndim != 2 or table.dtype.kind != "f" or len(words) != len(table):
+            shape = f"{table.dtype} {table.shape} for {len(words):,} words"
+            raise DataError(f"{path} contains {shape}; expected one row of floats per word")
+        width, rows = table.shape[1], ((word, partial(table.__getitem__, row)) for row, word in enumerate(words))
     if not 1 <= width <= MAX_WIDTH:
         raise DataError(f"{path} has vectors of {width} numbers; expected 1 to {MAX_WIDTH}")
     return width, rows
-
-
-def _open_table(path: Path) -> tuple[int, Rows]:
-    words, table = _read_npz(path) if path.suffix == ".npz" else _read_safetensors(path)
-    if table.ndim != 2 or table.dtype.kind != "f" or len(words) != len(table):
-        raise DataError(
-            f"{path} contains {table.dtype} {table.shape} for {len(words):,} words; expected one row of floats per word"
-        )
-    return table.shape[1], ((word, partial(table.__getitem__, row)) for row, word in enumerate(words))
 
 
 def _open_text(path: Path) -> tuple[int, Rows]:
