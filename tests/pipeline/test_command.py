@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from epigram.runner.scheduling.gpus import VISIBLE
+from tests.support.bad_input import epigram
 from tests.support.processes import gone, until
 from tests.support.toy import Toy
 
@@ -31,11 +32,7 @@ from tests.support.toy import Toy
     ],
 )
 def test_what_cannot_run_ends_with_64_and_leaves_nothing(toy: Toy, arguments: list[str], said: str) -> None:
-    command = toy.command(*arguments)
-    _, errors = command.communicate(timeout=120)
-    assert command.returncode == 64
-    assert said in errors
-    assert "Traceback" not in errors
+    epigram(toy.root, "run", *arguments).refused(64, said)
     assert not (toy.root / "runs").exists()
     assert not (toy.root / ".epigram" / "workspaces").exists()
 
@@ -64,6 +61,7 @@ def machine(toy: Toy, folder: Path, gpus: int) -> dict[str, str]:
     return env | {"PATH": f"{program.parent}{os.pathsep}{env['PATH']}"}
 
 
+@pytest.mark.extended
 def test_stages_that_need_the_only_gpu_run_one_after_the_other(toy: Toy, tmp_path: Path) -> None:
     toy.tell({name: {"show": [VISIBLE], "sleep": 1} for name in ("gather", "fit@mlp", "fit@bert")})
     command = toy.command("--max-parallel", "4", env=machine(toy, tmp_path, 1))
@@ -75,6 +73,7 @@ def test_stages_that_need_the_only_gpu_run_one_after_the_other(toy: Toy, tmp_pat
     assert fits == ["begin", "end", "begin", "end"]
 
 
+@pytest.mark.extended
 def test_a_training_on_folds_of_the_data_of_this_run_has_one_gpu(toy: Toy, tmp_path: Path) -> None:
     pipeline, params = toy.root / "dvc.yaml", toy.root / "params.yaml"
     stages = pipeline.read_text().replace("out/gather", "data/validated").replace("gather", "validate")
@@ -88,7 +87,10 @@ def test_a_training_on_folds_of_the_data_of_this_run_has_one_gpu(toy: Toy, tmp_p
     assert [event for _, event, *_ in toy.events() if event.startswith(VISIBLE)] == [f"{VISIBLE}=0"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+KILLS = [pytest.param(number, marks=pytest.mark.extended) for number in (signal.SIGTERM, signal.SIGKILL)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, *KILLS])
 def test_nothing_outlives_the_command(toy: Toy, number: signal.Signals) -> None:
     toy.tell({"gather": {"sleep": 600, "child": True}})
     command = toy.command("--dataset", "other")  # its check imports Polars, which replaces the handler of Ctrl-C
@@ -102,6 +104,7 @@ def test_nothing_outlives_the_command(toy: Toy, number: signal.Signals) -> None:
     until(lambda: all(map(gone, family)), 30)
 
 
+@pytest.mark.extended
 def test_a_run_ends_at_once_when_its_server_is_killed(toy: Toy) -> None:
     toy.tell({"gather": {"sleep": 600, "child": True}})
     command = toy.command()

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from epigram.cli.app import FLOW_COMMANDS
+from tests.support import bad_input
 from tests.support.toy import Toy
 
 EPIGRAM = ("-c", "import sys; sys.argv[0] = 'epigram'; from epigram.cli import program; program()")
@@ -30,6 +31,7 @@ def test_run_executes_the_stages_and_passes_options_on(toy: Toy) -> None:
     assert sorted(toy.journal()) == sorted(["gather", "cut@token", "cut@wordpiece", "fit@mlp", "fit@bert", "judge"])
 
 
+@pytest.mark.extended
 def test_the_module_of_a_flow_is_its_command_and_a_failed_stage_gives_its_exit_code(toy: Toy) -> None:
     toy.tell({"gather": {"codes": [65, 65, 65]}})
     done = epigram(toy, "--name", "mine", program=("-m", "flows.pipeline"))
@@ -38,6 +40,7 @@ def test_the_module_of_a_flow_is_its_command_and_a_failed_stage_gives_its_exit_c
     assert (toy.root / "runs" / "mine" / "summary.json").is_file()
 
 
+@pytest.mark.extended
 def test_run_uses_the_flow_of_the_project(toy: Toy) -> None:
     flow = toy.root / "flows" / "pipeline.py"
     changed = '    raise ValueError("changed by the user")\n    with open_run('
@@ -55,11 +58,8 @@ def test_stop_without_a_service_says_so(toy: Toy) -> None:
 @pytest.mark.parametrize("name", FLOW_COMMANDS)
 def test_outside_of_a_project_a_command_names_what_is_missing(name: str, toy: Toy) -> None:
     shutil.rmtree(toy.root / "flows")
-    done = epigram(toy, name, *REQUIRED.get(name, ()))
-    assert (done.returncode, done.stderr) == (
-        66,
-        f"error: flows/{MODULES.get(name, name)}.py does not exist; run the command in the folder of a project\n",
-    )
+    said = f"flows/{MODULES.get(name, name)}.py does not exist; run the command in the folder of a project"
+    bad_input.epigram(toy.root, name, *REQUIRED.get(name, ())).refused(66, said)
 
 
 def test_a_wrong_option_is_refused(toy: Toy) -> None:

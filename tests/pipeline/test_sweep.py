@@ -15,6 +15,7 @@ from epigram.core.errors import ParameterError
 from epigram.runner.prefect.sweep import Result, best_per_dataset, make_trials, sort_results
 from epigram.runner.scheduling.gpus import VISIBLE
 from epigram.runner.workspace.request import Request
+from tests.support.bad_input import epigram
 from tests.support.processes import gone, until
 from tests.support.project_copy import tree
 from tests.support.toy import Toy, command_env
@@ -53,13 +54,11 @@ def test_the_best_is_best_on_dev_of_its_data_set() -> None:
     ],
 )
 def test_what_cannot_run_is_refused_before_anything_runs(toy: Toy, over: str, said: str) -> None:
-    command = toy.command("--over", over, name="sweep")
-    _, errors = command.communicate(timeout=120)
-    assert command.returncode == 64
-    assert said in errors and errors.startswith("error: ")
+    epigram(toy.root, "sweep", "--over", over).refused(64, said)
     assert toy.journal() == [] and not (toy.root / "runs").exists()
 
 
+@pytest.mark.extended
 def test_a_run_that_fails_ends_no_other(toy: Toy) -> None:
     toy.tell({"fit@mlp": {"codes": [65] * 9, "outcome": {"summary": "no good", "details": []}}})
     command = toy.command("--over", "dataset=toy,other", "--name", "s", name="sweep")
@@ -71,6 +70,7 @@ def test_a_run_that_fails_ends_no_other(toy: Toy) -> None:
         assert stages["fit@bert"]["state"] in {"Completed", "Restored"}
 
 
+@pytest.mark.extended
 def test_ctrl_c_ends_every_run(toy: Toy) -> None:
     toy.tell({"gather": {"sleep": 600, "child": True}})
     command = toy.command("--over", "dataset=toy,other", "--max-parallel", "1", name="sweep")
@@ -84,6 +84,7 @@ def test_ctrl_c_ends_every_run(toy: Toy) -> None:
     assert toy.journal() == ["gather"]  # the second run did not start
 
 
+@pytest.mark.extended
 def test_trials_in_parallel_have_a_gpu_each(toy: Toy) -> None:
     """Each trial is a process of its own, which would take the first GPU."""
     program = toy.told / "bin" / "nvidia-smi"

@@ -78,6 +78,30 @@ class Ended:
         assert "internal error" not in self.err
 
 
+def call(root: Path, main: Any, *argv: str) -> Ended:
+    """Run `main` in this process, in the folder `root`."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with (
+        contextlib.chdir(root),
+        mock.patch.object(sys, "argv", list(argv)),
+        mock.patch.object(sys, "path", list(sys.path)),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+    return Ended(code, out.getvalue(), err.getvalue())
+
+
+def epigram(root: Path, *arguments: str) -> Ended:
+    """Run the `epigram` command in this process, in the folder `root`."""
+    from epigram.cli.app import app
+
+    return call(root, app, "epigram", *arguments)
+
+
 class Workshop:
     """Folder in which the stages run; `out` does not exist until a stage of the test writes it."""
 
@@ -106,28 +130,13 @@ class Workshop:
 
     def stage(self, name: str, *arguments: str | Path) -> Ended:
         """Run a stage in this process as `python -m epigram.stages.NAME` would."""
-        return self._run(importlib.import_module(f"epigram.stages.{name}").main, name, *map(str, arguments))
+        main = importlib.import_module(f"epigram.stages.{name}").main
+        return call(self.root, main, name, *map(str, arguments))
 
     def epigram(self, *arguments: str | Path, stdin: bytes = b"") -> Ended:
         """Run the `epigram` command in this process."""
-        from epigram.cli.app import app
-
         with mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin))):
-            return self._run(app, "epigram", *map(str, arguments))
-
-    def _run(self, main: Any, *argv: str) -> Ended:
-        out, err, code = io.StringIO(), io.StringIO(), 0
-        with (
-            contextlib.chdir(self.root),
-            mock.patch.object(sys, "argv", list(argv)),
-            contextlib.redirect_stdout(out),
-            contextlib.redirect_stderr(err),
-        ):
-            try:
-                main()
-            except SystemExit as end:
-                code = int(end.code or 0)
-        return Ended(code, out.getvalue(), err.getvalue())
+            return epigram(self.root, *map(str, arguments))
 
     def validated(self, content: bytes | str, **changes: Any) -> Ended:
         """Download and validate a file; validate writes to `out`."""
