@@ -28,7 +28,8 @@ PATTERNS = (
 PACKAGED = Path(__file__).parents[2] / "template"  # in an installed wheel
 RECORD = "epigram.yaml"  # has the version of epigram for which a project was written
 
-CODE = re.compile(r"^ +- src/.*\n", re.MULTILINE)  # a stage's dependency on code of the repository
+CODE = re.compile(r"^ +src/.*\n", re.MULTILINE)  # a row of a stage's dependencies on code of the repository
+ROW = re.compile(r"^( +deps: \[)\n +(.*),\n +\]", re.MULTILINE)  # dependencies of a single row
 PARAMS = re.compile(r"^( +params: \[.*)\]$", re.MULTILINE)
 
 
@@ -53,5 +54,5 @@ def contents() -> dict[str, bytes]:
 
 def depend_on_version(text: str) -> str:
     """Return dvc.yaml with the installed version as a parameter of every stage, instead of dependencies on code."""
-    text = CODE.sub("", text).replace("src/epigram/", "epigram.")
+    text = ROW.sub(r"\1\2]", CODE.sub("", text)).replace("src/epigram/", "epigram.")
     return PARAMS.sub(rf"\1, {{{RECORD}: [version]}}]", text)
