@@ -61,9 +61,6 @@ def test_several_labels() -> None:
     add_source(Path("t.parquet"), name="t", text="text", label="tags")
     assert load_source("t").labels == ["x", "y"]
     assert read_back("t")["labels"].to_list() == [["x", "y"], ["y"]]
-    Path("u.jsonl").write_text('{"text": "a", "tags": "x|y"}\n')
-    add_source(Path("u.jsonl"), name="u", text="text", label="tags", label_separator="|")
-    assert read_back("u")["labels"].to_list() == [["x", "y"]]
 
 
 def test_what_cannot_be_added_leaves_nothing_behind() -> None:

@@ -159,7 +159,7 @@ def test_a_path_that_cannot_be_is_refused_before_anything_is_read(
         ParameterError, match=r"x\.bin'?; expected a file that ends in \.npz, \.safetensors, \.txt, \.vec"
     ):
         vectors_file("data/local/x.bin", "v")
-    with pytest.raises(InputMissingError, match=r"data/local/x\.vec'?: the file does not exist"):
+    with pytest.raises(InputMissingError, match=r"data/local/x\.vec'?, which does not exist"):
         vectors_file("data/local/x.vec", "v")
     (tmp_path / "data/local/x.vec").symlink_to(tmp_path / "x.vec")
     assert vectors_file("./data/local/x.vec", "v").is_file()

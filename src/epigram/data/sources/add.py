@@ -70,19 +70,18 @@ def add_source(
     text: str,
     label: str,
     split: str | None = None,
-    label_separator: str | None = None,
     language: Literal["zh", "en"] | None = None,
     replace: bool = False,
     root: Path = Path(),
 ) -> Path:
     """Describe `file` (csv, tsv, jsonl or parquet) as the source `name` and return the path of the description.
 
-    `text`, `label` and `split` are column names. `label_separator` separates several labels in one string. If
-    `language` is None, it is guessed. Encodings other than UTF-8 are detected, and also whether quotation marks are
-    plain characters. The description records all of these. With `replace`, a source of this name that this function
-    has written is replaced, and keeps the keys that the user has added. Raises ParameterError for an invalid or
-    existing name, one that ends like those of growing data sets, or an unsuitable file type or label column,
-    InputMissingError for a missing file, DataError for a file that cannot be read.
+    `text`, `label` and `split` are column names. If `language` is None, it is guessed. Encodings other than UTF-8 are
+    detected, and also whether quotation marks are plain characters. The description records all of these. With
+    `replace`, a source of this name that this function has written is replaced, and keeps the keys that the user has
+    added. Raises ParameterError for an invalid or existing name, one that ends like a growing data set, or an
+    unsuitable file type or label column, InputMissingError for a missing file, DataError for a file that cannot be
+    read.
     """
     description = root / SOURCES / f"{name}.yaml"
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
@@ -93,7 +92,7 @@ def add_source(
             f"--name is {name!r}; choose a name that does not end with {GROWING_SUFFIX}, as those of epigram retrain do"
         )
     known = known_checksums(description, replace=replace)
-    options = {"text": text, "label": label, "split": split, "label_separator": label_separator}
+    options = {"text": text, "label": label, "split": split}
     read = tables.detect(file, {key: value for key, value in options.items() if value is not None})
     frame = pl.concat(tables.reader_of(read).read(file))
     import yaml

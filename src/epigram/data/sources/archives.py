@@ -229,9 +229,9 @@ def unpack_one(archive: Path, target: Path, patterns: list[str], limits: Limits 
             shutil.copyfileobj(member.stream, file)
 
 
-def write_names(archive: Path, target: Path, patterns: list[str], limits: Limits = LIMITS) -> None:
+def write_names(archive: Path, target: Path, patterns: list[str]) -> None:
     """Write the file names of the matching members to `target`, sorted, one per line. Raises DataError."""
-    found = sorted(member.path.name for member in iter_matching(archive, patterns, limits))
+    found = sorted(member.path.name for member in iter_matching(archive, patterns))
     target.write_text("".join(f"{name}\n" for name in found), encoding="utf-8")
 
 

@@ -18,7 +18,7 @@ from epigram.core.errors import InputMissingError
 from epigram.core.files import write_text
 from epigram.process.display import echo
 from epigram.process.exits import handle_errors, run_typer
-from epigram.report.difference import Change, render_difference
+from epigram.report.page import Change, render_difference
 from epigram.runner import git
 
 TREE = "workspace"  # DVC's name for the working tree

@@ -28,8 +28,7 @@ from epigram.text.dataset.token_texts import SPECIAL_TOKEN
 from epigram.text.dataset.validated_corpus import READ_ERRORS
 from epigram.text.local_files import local_file
 from epigram.text.pos import lexicons
-from epigram.text.pos.tagsets import is_notional
-from epigram.text.pos.user_words import read_corrections
+from epigram.text.pos.tagsets import is_notional, read_corrections
 from epigram.text.settings import PosTableSettings
 from epigram.text.tokens.tokenizers import split_words
 

@@ -19,7 +19,7 @@ from epigram.text.dataset.language import as_language, is_mark
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from epigram.text.pos.pos_table import PosTable, add_entries, load
 from epigram.text.pos.taggers import count_tags, tagger_for
-from epigram.text.pos.user_words import read_table
+from epigram.text.pos.tagsets import read_table
 
 VERSIONS_FOLDER = Path("data/pos_versions")  # relative to the repository root; a dependency of a stage in dvc.yaml
 WORDS = "words.tsv"

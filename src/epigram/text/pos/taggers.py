@@ -24,7 +24,7 @@ from epigram.text.dataset.segmenter import frequencies_of, jieba, tokenizer_with
 from epigram.text.local_files import local_path
 from epigram.text.pos.lexicons import SCHEMA
 from epigram.text.pos.pos_table import PosTable
-from epigram.text.pos.user_words import read_tags
+from epigram.text.pos.tagsets import read_tags
 from epigram.text.settings import NO_TAGGER
 from epigram.text.tokens.tokenizers import split_words
 

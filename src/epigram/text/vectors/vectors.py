@@ -30,13 +30,21 @@ def read_vectors(path: Path, vocabulary: Sequence[str]) -> Vectors:
     Raises DataError for a damaged file (see `open_vectors`) and if no entry has a vector.
     """
     width, rows = open_vectors(path)
-    matcher, vectors = _VocabularyMatcher(vocabulary), np.full((len(vocabulary), width), np.nan, dtype=np.float32)
+    vectors = np.full((len(vocabulary), width), np.nan, dtype=np.float32)
+    exact = {entry: index for index, entry in enumerate(vocabulary)}
+    by_lowercase: dict[str, list[int]] = {}
+    for entry, index in exact.items():
+        by_lowercase.setdefault(entry.lower(), []).append(index)
+    matched: dict[int, bool] = {}  # entry id → whether the match is exact
     for word, values in rows:
-        if indices := matcher.match(word):
+        own = exact.get(word)  # an exact match replaces an earlier inexact one
+        candidates = by_lowercase.get(word.lower(), ())
+        if indices := [i for i in candidates if i not in matched or (i == own and not matched[i])]:
+            matched.update((index, index == own) for index in indices)
             vector = vectors[indices] = values()
             if not np.isfinite(vector).all():
                 raise DataError(f"{path}: the vector of {word!r} contains NaN or infinite numbers")
-    if not matcher.matched:
+    if not matched:
         raise DataError(
             f"{path} has no vector for any of the {len(vocabulary):,} entries of the vocabulary, such as "
             f"{', '.join(map(repr, vocabulary[-3:]))}: its words must be tokens of the view, in UTF-8"
@@ -54,26 +62,3 @@ def coverage(vectors: Vectors, ids: NDArray[np.integer]) -> dict[str, int | floa
         "of": len(vectors),
         "tokens": float(counts[known].sum() / max(1, counts.sum())),
     }
-
-
-class _VocabularyMatcher:
-    """Vocabulary entries that still need a vector."""
-
-    def __init__(self, vocabulary: Sequence[str]) -> None:
-        self._exact = {entry: index for index, entry in enumerate(vocabulary)}
-        self._lowercase: dict[str, list[int]] = {}
-        for entry, index in self._exact.items():
-            self._lowercase.setdefault(entry.lower(), []).append(index)
-        self.matched: dict[int, bool] = {}  # entry id → whether the match is exact
-
-    def match(self, word: str) -> list[int]:
-        """Return the entry ids that take the vector of `word`; an exact match replaces an earlier inexact one."""
-        exact = self._exact.get(word)
-        candidates = self._lowercase.get(word.lower(), ())
-        indices = [
-            index
-            for index in candidates
-            if not self.matched.get(index, False) and (index == exact or index not in self.matched)
-        ]
-        self.matched.update((index, index == exact) for index in indices)
-        return indices
