@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from epigram.core.config_types import check_name
 from epigram.core.errors import ParameterError
 from epigram.core.settings import check_names
 from epigram.runner.workspace.run_folders import check_run_name
@@ -33,15 +34,15 @@ class Request:
     space: str | None = None  # key of the workspace; None: that of the overrides and the revision
     systems_until: float | None = None  # monotonic time; systems, or views, that are not finished then are left out
     max_parallel: int | None = None  # parallel stages; None: the number of processors
-    ray: str | None = (
-        None  # Ray cluster whose workers run the stages, see epigram.runner.prefect.ray_cluster; None: this machine
-    )
+    ray: str | None = None  # Ray cluster whose workers run the stages; None: this machine
 
     def __post_init__(self) -> None:
         """Raise ParameterError for values that are unsafe in a path or a command line, before they are used."""
         check_names({"dataset": self.dataset, "systems": dict.fromkeys(self.systems)})
         if self.name is not None:
             check_run_name(self.name)
+        if self.space is not None:
+            check_name("space", self.space)
         if self.revision and self.revision.startswith("-"):
             raise ParameterError(f"invalid revision {self.revision!r}: expected a branch, a tag or a commit")
 
