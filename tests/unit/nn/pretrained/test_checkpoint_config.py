@@ -137,6 +137,13 @@ def test_a_checkpoint_whose_attention_cannot_be_replaced_is_refused_before_it_is
     checked(encoder=pretrained(), checkpoint=folder)
 
 
+def test_a_checkpoint_of_one_head_is_refused_for_head_to_head_attention(tmp_path: Path) -> None:
+    folder = str(checkpoint("bert", tmp_path, {**FAMILIES["bert"], "num_attention_heads": 1}))
+    with pytest.raises(ParameterError, match=r"encoder\.head_to_head is 'paper', but the attention has one head"):
+        checked(encoder=pretrained(head_to_head="paper"), checkpoint=folder)
+    checked(encoder=pretrained(), checkpoint=folder)
+
+
 def test_a_checkpoint_of_another_family_is_refused_before_it_is_loaded(tmp_path: Path) -> None:
     folder = str(checkpoint("electra", tmp_path))
     with pytest.raises(
