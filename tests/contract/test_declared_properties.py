@@ -48,6 +48,11 @@ def test_the_properties_of_an_encoder(kind: str, changes: dict[str, Any]) -> Non
     assert settings.several_states == (encoder.state_count > 1)
 
 
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_an_encoder_needs_no_table_of_parts_of_speech_unless_it_is_set_to(kind: str) -> None:
+    parse_part(ENCODERS, {"kind": kind}, "").check(replace(CONTEXT, pos_weight=None))
+
+
 @pytest.mark.parametrize(("kind", "changes"), CASES)
 def test_a_state_depends_on_the_tokens_within_its_reach_only(kind: str, changes: dict[str, Any]) -> None:
     settings = parse_part(ENCODERS, {"kind": kind, **SMALL[kind], **changes}, "")
