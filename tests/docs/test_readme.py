@@ -1,0 +1,25 @@
+"""Tests of README.md: its length, its picture and its example output."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from tests.docs.readme import EXAMPLE, README, RECORD, templates_hash
+
+TEXT = README.read_text(encoding="utf-8")
+
+
+def test_the_picture_is_of_the_present_templates() -> None:
+    assert json.loads(RECORD.read_text(encoding="utf-8"))["templates"] == templates_hash(), (
+        "the report's templates have changed: run make run, then python -m tests.docs.readme runs/latest"
+    )
+
+
+def test_the_printed_prediction_is_the_recorded_one() -> None:
+    example = EXAMPLE.search(TEXT)
+    assert example and example[2] == json.loads(RECORD.read_text(encoding="utf-8"))["prediction"]
+
+
+def test_the_page_is_short() -> None:
+    assert len(TEXT.splitlines()) <= 150 and len(re.findall(r"\S+", TEXT)) <= 1_500
