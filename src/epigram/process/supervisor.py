@@ -1,7 +1,7 @@
 """Supervisor: a small process that starts a child, passes signals on to it, and outlives it.
 
 The child ends when its supervisor ends, in whatever way, and gets each signal once. Under DVC, a stage's process forks:
-the parent becomes the supervisor and the child runs the stage (`core.stage_process`). For any other command, the runner
+the parent becomes the supervisor and the child runs the stage (`stage_process`). For any other command, the runner
 starts this file (`runner.child_process`), which imports no project code, so it starts in a few milliseconds:
 
 python -I -S src/epigram/process/supervisor.py COMMAND …

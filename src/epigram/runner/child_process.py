@@ -1,4 +1,4 @@
-"""Child processes that cannot outlive their parent: each has a supervisor, see `core.supervisor`."""
+"""Child processes that cannot outlive their parent: each has a supervisor, see `process.supervisor`."""
 
 from __future__ import annotations
 

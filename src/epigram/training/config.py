@@ -78,8 +78,8 @@ class TrainingConfig(Strict):
     evaluation_steps: OptionalPositive = None  # instead of `evaluations`: evaluate after each epoch and this many steps
     rollbacks: Count = 0  # maximum number of rollbacks to the best weights, at half the rate, after a non-finite loss
     precision: Precision = "auto"  # of matrix products, evaluation included; `epigram predict` uses auto
-    threads: Positive | Literal["auto"] = "auto"  # of the CPU (threads.py); affects the result, by the order of sums
-    processes: Positive | Literal["auto"] = 1  # that train one model (processes.py); affects the result as well
+    threads: Positive | Literal["auto"] = "auto"  # of the CPU; affects the result, by the order of sums
+    processes: Positive | Literal["auto"] = 1  # that train one model; affects the result as well
 
     def for_student(self) -> Self:
         """Return the settings without those that need labels, which a student does not have."""

@@ -223,7 +223,7 @@ class Metrics:
 
     `tokens` is None if the system labels no words. `sentence_f1` exists if the corpus labels words and each text has
     one label: it is the micro-F1 of the text labels other than `plain`, the label of texts without a marked word.
-    `confusion` has cells [gold label, predicted label, rows], see `evaluation.confusion`; for multi-label it is empty.
+    `confusion` has cells [gold label, predicted label, rows], see metrics.mistakes; for multi-label it is empty.
     """
 
     system: str
