@@ -30,6 +30,7 @@ from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import Split, View
 from epigram.training.cross_validation import cross_validate
 from epigram.training.fit_system import fit_system
+from epigram.training.system_setup import ModelSetup
 
 SOURCES, TEST = "agnews_43k,dbpedia_small,sst5", 1_000
 MIN_STEPS = 200
@@ -96,10 +97,9 @@ def measured(few: Sample, system: str, settings: dict[str, Any]) -> dict[str, fl
     config = config_of(system, checkpoint=few.checkpoint, **train)
     recipe = RECIPES[system].starting_from(few.checkpoint).changed(model=settings.get("model", {}))
     began = time.perf_counter()
-    path, choice = f"systems.{system}", None
-    if few.folds:
-        choice = cross_validate(recipe, config, few, seed=0, path=path).choice
-    model = fit_system(recipe, config, few, seed=0, path=path, choice=choice).model
+    setup = ModelSetup(name=system, recipe=recipe, config=config, view=few, seed=0)
+    choice = cross_validate(setup).choice if few.folds else None
+    model = fit_system(setup, choice=choice).model
     seconds = time.perf_counter() - began
     texts = batches_of(few, "test", template_of(few, config.max_length, model), next(model.parameters()).device)
     right = predict(model, texts).logits.argmax(1) == few.split("test").labels

@@ -36,6 +36,7 @@ from epigram.text.pos.pos_versions import find_words, publish
 from epigram.text.settings import PosTableSettings
 from epigram.training.config import TrainingConfig
 from epigram.training.fit_system import fit_system
+from epigram.training.system_setup import ModelSetup
 
 SYSTEM, SOURCES = "transformer_f", "mr,ced,chnsenticorp"
 ARMS = ("package", "constant", "tokens", "grown")
@@ -94,7 +95,7 @@ def weights(view: View, config: TrainingConfig) -> np.ndarray[Any, Any]:
 
 def right(view: View, config: TrainingConfig, seed: int) -> Right:
     """Train the system and return whether it is right on each held-out text, (N,)."""
-    model = fit_system(RECIPES[SYSTEM], config, view, seed=seed, path=f"systems.{SYSTEM}").model
+    model = fit_system(ModelSetup(name=SYSTEM, recipe=RECIPES[SYSTEM], config=config, view=view, seed=seed)).model
     frame, device = template_of(view, config.max_length, model), next(model.parameters()).device
     logits = predict(model, batches_of(view, "test", frame, device)).logits
     return np.asarray(logits.argmax(1) == view.split("test").labels)

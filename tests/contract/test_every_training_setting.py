@@ -22,6 +22,7 @@ from epigram.training.distributed.resources import resolve_threads
 from epigram.training.fit_system import fit_system
 from tests.support.other_values import other_values
 from tests.support.text_samples import encoded_in
+from tests.support.trained import setup_of
 
 USUAL = {
     "epochs": 6,
@@ -87,7 +88,7 @@ def outcome(view: View) -> Callable[..., Any]:
     def run(recipe: Recipe, **settings: Any) -> Any:
         recipe = recipe.changed(train={**USUAL, **settings})
         try:
-            trained = fit_system(recipe, configure("x", recipe), view, seed=0, path="systems.x")
+            trained = fit_system(setup_of(recipe, configure("x", recipe), view, name="x"))
         except ParameterError as error:
             return str(error)
         weights = {name: value.tolist() for name, value in trained.model.state_dict().items()}

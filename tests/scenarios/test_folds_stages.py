@@ -22,7 +22,7 @@ from epigram.text.dataset.encoded_dataset import View
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from epigram.training.cross_validation import cross_validate
 from epigram.training.fitters.linear_svm import fit_scale
-from epigram.training.system_setup import read_setup
+from epigram.training.system_setup import ModelSetup, read_setup
 from tests.support.bad_input import Workshop
 from tests.support.certain import (
     LABELS,
@@ -83,7 +83,7 @@ def logits_of(shop: Workshop, name: str) -> Any:
 def judged(shop: Workshop, name: str) -> Predicted:
     """Return the predictions for train, by the choice of all folds, that tune the final model."""
     setup = read_setup(name, System(**SYSTEMS[name]), {}, shop.root / ENCODED, shop.root / "data/pretrained/token")
-    return cross_validate(setup.recipe, setup.config, setup.view, seed=0, path=f"systems.{name}").judged
+    return cross_validate(ModelSetup(**vars(setup), seed=0)).judged
 
 
 def test_each_fold_has_its_own_vocabulary(single: Workshop) -> None:

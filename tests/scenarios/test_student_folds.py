@@ -19,7 +19,7 @@ from epigram.models.manifest import TrainingFacts
 from epigram.models.serialization import load
 from epigram.models.settings import System
 from epigram.training.cross_validation import cross_validate
-from epigram.training.system_setup import read_setup
+from epigram.training.system_setup import ModelSetup, read_setup
 from tests.support.bad_input import Workshop
 from tests.support.certain import (
     FILLERS,
@@ -129,7 +129,7 @@ def test_the_student_keeps_the_temperature_of_what_it_learned(slang: Workshop) -
     folder, encoded = slang.root / "data/pruned/student/seed-0", slang.root / "data/encoded/token"
     assert float(load(folder).model.temperature) == 1.0
     setup = read_setup("student", System(**AVERAGE), {}, encoded, slang.root / "data/pretrained/token")
-    raw = cross_validate(setup.recipe, setup.config, setup.view, seed=0, path="systems.student").predicted.logits
+    raw = cross_validate(ModelSetup(**vars(setup), seed=0)).predicted.logits
     gold, fold = setup.view.split("train").labels[:, None] == np.arange(3), setup.view.fold_numbers()
     saved = load_file(folder / "out_of_fold.safetensors")["logits"]
     for number in range(FOLDS):

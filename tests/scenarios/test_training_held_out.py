@@ -36,6 +36,7 @@ from epigram.training.config import configure
 from epigram.training.fitters import linear_svm, random_baseline
 from epigram.training.tuning import tune
 from tests.support.text_samples import encoded_in
+from tests.support.trained import setup_of
 
 TRUE, OPPOSITE = {"good": "pos", "bad": "neg"}, {"good": "neg", "bad": "pos"}
 EPOCHS, PATIENCE = 6, 3
@@ -133,7 +134,7 @@ def test_token_supervision_hides_labels_of_train_and_none_of_dev(
     sizes = {"embedding": 6, "width": 5, "dropout": 0.0}
     settings = {"token_supervision": share, "epochs": 2, "learning_rate": 0.05}
     recipe = RECIPES["mhal_tok"].changed(encoder=sizes, head={"hidden": 9}, train=settings)
-    found = fit_system.fit_system(recipe, configure("mine", recipe), view, seed=2, path="systems.mine")
+    found = fit_system.fit_system(setup_of(recipe, configure("mine", recipe), view, seed=2))
     assert all((line["loss"] > 0) is learns for line in found.history)
     assert max(line["dev"] for line in found.history) == pytest.approx(token_f1(found.model, view))
     assert token_f1(found.model, view) > 0, "by chance without labels: otherwise this says nothing of dev"
@@ -144,7 +145,7 @@ def test_the_seed_gives_weights_and_dropout(encode: Callable[..., View]) -> None
     recipe = RECIPES["textcnn"].changed(encoder={"embedding": 4, "filters": 4}, head={}, train={"epochs": 2})
     config = configure("mine", recipe)
     first, again, other = (
-        fit_system.fit_system(recipe, config, view, seed=seed, path="systems.mine").history for seed in (3, 3, 4)
+        fit_system.fit_system(setup_of(recipe, config, view, seed=seed)).history for seed in (3, 3, 4)
     )
     assert first == again and first[0]["dev_loss"] != other[0]["dev_loss"]
 

@@ -47,7 +47,7 @@ pretrain_view("v", view.pretrain, at("encoded"), at("pretrained"), state=at("sta
 for name, system in SYSTEMS.items():
     setup, warnings = checked_setup(name, system, {}, at("encoded"), at("pretrained"))
     models, pruned, evaluated = at("models", name), at("pruned", name), at("evaluated", name)
-    train_system(name, system, setup, [0], models, warnings=warnings, state=at("state/train", name))
+    train_system(system, setup, [0], models, warnings=warnings, state=at("state/train", name))
     prune_system(name, PruneSettings(), [0], at("encoded"), models, pruned, state=at("state/prune", name))
     folders = at("validated"), at("encoded"), pruned, evaluated
     evaluate_models(name, EvaluateSettings(timing_texts=2), [0], *folders, speed=at("speed"))

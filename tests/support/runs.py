@@ -17,12 +17,12 @@ import torch
 
 from epigram.models.batches import Rows, TextBatches
 from epigram.recipes.registry import RECIPES
-from epigram.text.dataset.encoded_dataset import View
 from epigram.training import cross_validation
 from epigram.training.config import TrainingConfig
 from epigram.training.loop.checkpoints import Checkpoints
 from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
+from epigram.training.system_setup import ModelSetup
 from tests.support.small_systems import build, recipe_of, texts_of
 
 GRADIENT = sorted(name for name, recipe in RECIPES.items() if recipe.kind == "classifier")
@@ -37,11 +37,11 @@ def die_at_fold(monkeypatch: pytest.MonkeyPatch, number: int) -> list[str]:
     """Kill the next cross-validation when it loads the fold at place `number`; return the names of loaded folds."""
     loaded, prepare = list[str](), cross_validation.prepare
 
-    def counted(recipe: Any, config: Any, part: View, *rest: Any) -> Any:
-        loaded.append(part.folder.name)
+    def counted(setup: ModelSetup) -> Any:
+        loaded.append(setup.view.folder.name)
         if len(loaded) == number + 1:
             raise KilledError
-        return prepare(recipe, config, part, *rest)
+        return prepare(setup)
 
     monkeypatch.setattr(cross_validation, "prepare", counted)
     return loaded

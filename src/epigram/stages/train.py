@@ -38,7 +38,7 @@ def main() -> None:
         launch("epigram.stages.train", sys.argv[1:], int(setup.config.processes))
         return
     with process_group():
-        train_system(name, system, setup, seeds, Path(out), warnings=warnings, state=STATE / "train" / name)
+        train_system(system, setup, seeds, Path(out), warnings=warnings, state=STATE / "train" / name)
 
 
 if __name__ == "__main__":

@@ -11,15 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epigram.models.predict import Predicted
-from epigram.models.recipe import Recipe
 from epigram.nn.pretrained.warm_start import find_pretrained
-from epigram.text.dataset.encoded_dataset import View, fold_folder
+from epigram.text.dataset.encoded_dataset import fold_folder
 from epigram.training import fitters
-from epigram.training.config import TrainingConfig
-from epigram.training.fit_system import prepare
-from epigram.training.fitters import FitOptions, Fold, pool
+from epigram.training.fit_system import options_of, prepare
+from epigram.training.fitters import Fold, pool
 from epigram.training.loop.checkpoints import Checkpoints
 from epigram.training.loop.progress import Report
+from epigram.training.system_setup import ModelSetup
 
 
 @dataclass(frozen=True)
@@ -38,37 +37,25 @@ class CrossValidation:
 
 
 def cross_validate(
-    recipe: Recipe,
-    config: TrainingConfig,
-    view: View,
-    *,
-    seed: int,
-    path: str,
-    pretrained: Path | None = None,
-    reports: Callable[[str], Report] | None = None,
-    state: Path | None = None,
+    setup: ModelSetup, *, reports: Callable[[str], Report] | None = None, state: Path | None = None
 ) -> CrossValidation:
-    """Fit the system on the other folds for each fold of `view`, and predict the fold.
+    """Fit the system on the other folds for each fold of its view, and predict the fold.
 
-    `pretrained` is the folder of an encoder that was pretrained on the view, with those of the folds. `reports` returns
-    the report of a named training. Checkpoints and finished folds are kept beside the folder `state`.
+    `reports` returns the report of a named training. Checkpoints and finished folds are kept beside the folder `state`.
     """
+    view = setup.view
 
     def fold(number: int) -> Fold:
         part, name = view.fold(number), f"fold {number + 1}/{view.folds}"
         kept = None if state is None else state.with_name(f"{state.name}-fold-{number}")
-        encoder = pretrained and find_pretrained(fold_folder(pretrained, number), part.tokenizer_json)
-        options = FitOptions(
-            config=config,
-            path=path,
-            seed=seed,
-            rate=config.learning_rate,
-            report=reports and reports(name),
-            checkpoints=None if kept is None else Checkpoints(kept.with_name(f"{kept.name}-steps")),
+        encoder = setup.pretrained and find_pretrained(fold_folder(setup.pretrained, number), part.tokenizer_json)
+        own = replace(setup, view=part, pretrained=encoder)
+        checkpoints = None if kept is None else Checkpoints(kept.with_name(f"{kept.name}-steps"))
+        return Fold(
+            lambda: prepare(own), options_of(own, report=reports and reports(name), checkpoints=checkpoints), kept
         )
-        return Fold(lambda: prepare(recipe, config, part, seed, path, encoder), options, kept)
 
-    results = fitters.ON_FOLDS[recipe.kind](fold(number) for number in range(view.folds))
+    results = fitters.ON_FOLDS[setup.recipe.kind](fold(number) for number in range(view.folds))
     numbers = view.fold_numbers()
     place = np.argsort(np.argsort(numbers, kind="stable"))  # folds keep the order of train
 

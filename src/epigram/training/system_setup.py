@@ -1,11 +1,11 @@
-"""Setup of a run's trainings: what the models of all seeds have in common."""
+"""Setup of trainings: what the models of all seeds of a system have in common, and what the model of one seed has."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -13,6 +13,7 @@ from epigram.checkpoints.folders import unknown_language
 from epigram.core.errors import ParameterError
 from epigram.core.files import sha256
 from epigram.inference.predictors.dataset_batches import data_spec_of, default_device
+from epigram.models.manifest import parameters_hash
 from epigram.models.recipe import Recipe
 from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec
@@ -22,15 +23,24 @@ from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig, configure
 from epigram.training.distributed.resources import hardware, resolve_processes, resolve_threads
 
+if TYPE_CHECKING:
+    from epigram.training.teacher import Teacher
+
 
 @dataclass(frozen=True, kw_only=True)
-class Setup:
-    """Recipe and settings of a system, its view, and the folder of the view's pretrained encoder."""
+class SystemSetup:
+    """Name, recipe and settings of a system, its view, and the folder of the view's pretrained encoder."""
 
+    name: str
     recipe: Recipe
     config: TrainingConfig
     view: View
     pretrained: Path | None = None
+
+    @property
+    def path(self) -> str:
+        """Key of the system in params.yaml, for messages."""
+        return f"systems.{self.name}"
 
     @property
     def data(self) -> DataSpec:
@@ -49,7 +59,27 @@ class Setup:
         return [self.recipe, self.config, self.view.fingerprint, self.weights and sha256(self.weights), on]
 
 
-def read_setup(name: str, system: System, train: Mapping[str, Any], encoded: Path, pretrained: Path) -> Setup:
+@dataclass(frozen=True, kw_only=True)
+class ModelSetup(SystemSetup):
+    """Setup of the training of one seed, with the teacher of a student."""
+
+    seed: int
+    teacher: Teacher | None = None
+
+    @property
+    def provenance(self) -> dict[str, str]:
+        """Checksums of the data, the encoder and the teacher, and of the settings."""
+        found = {} if self.weights is None else {"pretrained": sha256(self.weights)}
+        if self.teacher is not None:
+            found["teacher"] = self.teacher.digest
+        if self.teacher is None or self.teacher.has_own_data:  # what else the teacher learned may include dev and test
+            found["rows"] = self.view.rows_digest
+        settings = {"seed": self.seed, "system": vars(self.recipe), "training": vars(self.config)}
+        weight = {} if self.teacher is None else {"label_weight": self.teacher.label_weight}
+        return {"data": self.view.fingerprint, **found, "parameters": parameters_hash(**settings, **weight)}
+
+
+def read_setup(name: str, system: System, train: Mapping[str, Any], encoded: Path, pretrained: Path) -> SystemSetup:
     """Return the setup of the system `name`, and set the number of threads.
 
     `train` is the run's section. `encoded` is the folder of the view, `pretrained` that of its encoder, if it has one.
@@ -64,4 +94,4 @@ def read_setup(name: str, system: System, train: Mapping[str, Any], encoded: Pat
     config = resolve_threads(config, recipe, view.checkpoint)
     torch.set_num_threads(int(config.threads))
     start = find_pretrained(pretrained, view.tokenizer_json)
-    return Setup(recipe=recipe, config=config, view=view, pretrained=start)
+    return SystemSetup(name=name, recipe=recipe, config=config, view=view, pretrained=start)

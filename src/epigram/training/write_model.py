@@ -4,40 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from epigram.core.files import sha256
 from epigram.inference.predictors.dataset_batches import default_device
-from epigram.models.manifest import TrainingFacts, parameters_hash
+from epigram.models.manifest import TrainingFacts
 from epigram.models.predict import Array
 from epigram.models.serialization import save
 from epigram.models.text_template import TextTemplate
 from epigram.training.distributed.resources import hardware
 from epigram.training.fitters import Trained
-from epigram.training.system_setup import Setup
-
-if TYPE_CHECKING:
-    from epigram.training.teacher import Teacher
-
-
-@dataclass(frozen=True, kw_only=True)
-class Origin(Setup):
-    """What the model of a seed was made of, and its teacher, if it is a student."""
-
-    seed: int
-    teacher: Teacher | None = None
-
-    @property
-    def provenance(self) -> dict[str, str]:
-        """Checksums of the data, the encoder and the teacher, and of the settings."""
-        found = {} if self.weights is None else {"pretrained": sha256(self.weights)}
-        if self.teacher is not None:
-            found["teacher"] = self.teacher.digest
-        if self.teacher is None or self.teacher.has_own_data:  # what else the teacher learned may include dev and test
-            found["rows"] = self.view.rows_digest
-        settings = {"seed": self.seed, "system": vars(self.recipe), "training": vars(self.config)}
-        weight = {} if self.teacher is None else {"label_weight": self.teacher.label_weight}
-        return {"data": self.view.fingerprint, **found, "parameters": parameters_hash(**settings, **weight)}
+from epigram.training.system_setup import ModelSetup
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,28 +30,28 @@ class Tuned:
     out_of_fold: Array | None = None
 
 
-def write_model(folder: Path, trained: Trained, tuned: Tuned, frame: TextTemplate, origin: Origin) -> None:
+def write_model(folder: Path, trained: Trained, tuned: Tuned, frame: TextTemplate, setup: ModelSetup) -> None:
     """Write the model folder of `trained`, which reads texts as `frame` says, atomically."""
-    view = origin.view
+    view = setup.view
     facts: dict[str, Any] = vars(
         TrainingFacts(
             dataset=view.corpus,
             data=view.fingerprint,
-            seed=origin.seed,
+            seed=setup.seed,
             rate=trained.rate,
             dev_accuracy=tuned.score,
             epoch=trained.epoch,
             depth_full=trained.depth,
             parameters_full=trained.parameters,
-            training=vars(origin.config),
-            provenance=origin.provenance,
-            hardware=hardware(origin.config.precision, default_device()),
+            training=vars(setup.config),
+            provenance=setup.provenance,
+            hardware=hardware(setup.config.precision, default_device()),
         )
     )
     save(
         folder,
         trained.model,
-        recipe=origin.recipe,
+        recipe=setup.recipe,
         frame=frame,
         labels=view.labels,
         tokenizer=view.tokenizer_json,

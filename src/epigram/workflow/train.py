@@ -15,15 +15,14 @@ from epigram.training.check_system import check_student, check_system
 from epigram.training.distributed import parallel
 from epigram.training.distributed.resources import hardware, has_unused_gpu
 from epigram.training.resume import read_finished, resume_folder
-from epigram.training.system_setup import Setup, read_setup
+from epigram.training.system_setup import ModelSetup, SystemSetup, read_setup
 from epigram.training.teacher import Teacher
 from epigram.training.train_model import train_model
-from epigram.training.write_model import Origin
 
 
 def checked_setup(
     name: str, system: System, shared: Mapping[str, Any], encoded: Path, pretrained: Path
-) -> tuple[Setup, list[str]]:
+) -> tuple[SystemSetup, list[str]]:
     """Return the setup of the trainings of a system, and one warning per reason why shared settings have no effect.
 
     `shared` is the section `train` of params.yaml. Raises ParameterError for parts that do not fit together, and for a
@@ -37,22 +36,22 @@ def checked_setup(
 
 
 def train_system(
-    name: str, system: System, setup: Setup, seeds: Sequence[int], out: Path, *, warnings: Sequence[str], state: Path
+    system: System, setup: SystemSetup, seeds: Sequence[int], out: Path, *, warnings: Sequence[str], state: Path
 ) -> None:
     """Train one model per seed, with all processes of the group, and write `out` atomically.
 
     The folder `state` keeps finished seeds and checkpoints until all seeds are finished, so that an interrupted call
     resumes. A system with a teacher learns from the probabilities of this saved model; `out` then has student.json.
     """
-    teacher = None if system.teacher is None else Teacher.load(name, system, setup.view)
+    teacher = None if system.teacher is None else Teacher.load(setup.name, system, setup.view)
     if parallel.rank() == 0:
-        _print_notes(name, setup, warnings)
+        _print_notes(setup, warnings)
     with resume_folder(state, setup.facts, *(teacher.facts if teacher else ())) as progress:
         folders = {seed: progress / f"seed-{seed}" for seed in seeds}
         unfinished = parallel.from_first(lambda: [each for each in seeds if read_finished(folders[each]) is None])
         targets = teacher.targets() if teacher and unfinished else None
         for seed in unfinished:
-            train_model(name, Origin(**vars(setup), seed=seed, teacher=teacher), folders[seed], targets)
+            train_model(ModelSetup(**vars(setup), seed=seed, teacher=teacher), folders[seed], targets)
         if parallel.rank() == 0:
             with atomic_folder(out) as whole:
                 for seed in seeds:
@@ -61,7 +60,8 @@ def train_system(
                     teacher.record.write(whole)
 
 
-def _print_notes(name: str, setup: Setup, warnings: Sequence[str]) -> None:
+def _print_notes(setup: SystemSetup, warnings: Sequence[str]) -> None:
+    name = setup.name
     if setup.recipe.by_gradient:
         on = hardware(setup.config.precision, default_device())
         echo(f"{name}: device {on['device']}, {on['precision']} products, PyTorch {on['torch']}")

@@ -28,6 +28,7 @@ from epigram.training.config import configure
 from epigram.training.fit_system import fit_system
 from tests.support.text_samples import EN
 from tests.support.tiny_bert import write_bert
+from tests.support.trained import setup_of
 
 NAME = "tiny-encoder-of-a-test"
 MODULE = NAME.replace("-", "_")
@@ -116,7 +117,7 @@ def test_a_view_and_its_systems_read_the_package(site: Path, encoded: Any) -> No
     view = encoded(EN, "en", view=ViewSettings(checkpoint=CHECKPOINT))
     assert (view.checkpoint, view.vocabulary, view.tokenizer) == (CHECKPOINT, 5 + len(WORDS), "wordpiece")
     recipe = RECIPES["embedding_linear"]
-    trained = fit_system(recipe, configure("x", recipe), view, seed=0, path="systems.x")
+    trained = fit_system(setup_of(recipe, configure("x", recipe), view))
     assert (trained.model.encoder.width, trained.depth) == (8, 1)
     assert MODULE not in sys.modules
 

@@ -116,7 +116,7 @@ def test_a_model_without_a_network_does_not_speak_of_devices(
 def test_resume_state_of_another_precision_is_discarded(
     stage: Callable[..., dict[str, Any]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(name: str, origin: object, out: Path, targets: object) -> None:
+    def stop(setup: object, out: Path, targets: object) -> None:
         out.mkdir(parents=True, exist_ok=True)
         raise KeyboardInterrupt
 

@@ -39,7 +39,7 @@ from epigram.training.resume import read_finished
 from tests.support.runs import Always, Fatal, KilledError
 from tests.support.small_systems import build, recipe_of
 from tests.support.text_samples import EN
-from tests.support.trained import train_seed
+from tests.support.trained import setup_of, train_seed
 
 NAME, KIND, TOKENS, FIRST = "setfit", "contrastive_classifier", 40, 10
 CONFIG = TrainingConfig(epochs=30, batch_size=16, learning_rate=0.03, weight_decay=0.0, precision="fp32")
@@ -239,7 +239,7 @@ def test_the_saved_model_answers_like_the_trained_one(encoded: Any, tmp_path: Pa
     train_seed("x", recipe, config, view, None, 0, tmp_path / "trained")
     saved = load(tmp_path / "trained")
     assert (type(saved.model), saved.model.depth) == (Classifier, 2)
-    trained = fit_system(recipe, config, view, seed=0, path="systems.x").model
+    trained = fit_system(setup_of(recipe, config, view)).model
     texts = batches_of(view, "dev", template_of(view, config.max_length, trained), torch.device("cpu"))
     trained.temperature.fill_(float(saved.model.temperature))
     assert_array_equal(predict(saved.model, texts).logits, predict(trained, texts).logits)

@@ -30,6 +30,7 @@ from tests.support.certain import SYSTEMS, one_label, prepared
 from tests.support.runs import KilledError, die_at_fold
 from tests.support.small_systems import build, recipe_of
 from tests.support.svm_texts import svm_of, texts
+from tests.support.trained import setup_of
 
 ALL_AUTO: dict[str, Any] = dict.fromkeys(SvmSettings._fields, AUTO)
 OPTIONS = FitOptions(config=TrainingConfig(), path="systems.x", seed=0, rate=0.0)
@@ -172,7 +173,7 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> View:
 def validated(view: View, state: Path | None = None) -> CrossValidation:
     recipe = RECIPES["textcnn"].changed(encoder=SYSTEMS["textcnn"]["encoder"], head={"dropout": 0.0})
     config = TrainingConfig(**SYSTEMS["textcnn"]["train"], evaluations=4, precision="fp32")
-    return cross_validate(recipe, config, view, seed=0, path="systems.x", state=state)
+    return cross_validate(setup_of(recipe, config, view), state=state)
 
 
 def test_early_stopping_does_not_choose_by_the_fold_that_is_scored(view: View) -> None:

@@ -19,6 +19,7 @@ from epigram.training.loop.plan import Plan
 from tests.support.bad_input import Workshop
 from tests.support.certain import SYSTEMS, one_label, prepared
 from tests.support.runs import KilledError, die_at_fold
+from tests.support.trained import setup_of
 
 FOLDS = 3
 CONFIG = TrainingConfig(**SYSTEMS["textcnn"]["train"])
@@ -55,7 +56,7 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> View:
 
 def validated(view: View, state: Path | None = None) -> Any:
     recipe = RECIPES["textcnn"].changed(encoder=SYSTEMS["textcnn"]["encoder"], head={"dropout": 0.0})
-    return cross_validate(recipe, CONFIG, view, seed=0, path="systems.x", state=state)
+    return cross_validate(setup_of(recipe, CONFIG, view), state=state)
 
 
 @pytest.mark.parametrize("died", [0, 1, 2])
@@ -89,5 +90,5 @@ def test_reports_name_the_fold(view: View) -> None:
         return lambda progress: None
 
     recipe = RECIPES["tfidf_svm"]
-    cross_validate(recipe, TrainingConfig(), view, seed=0, path="systems.x", reports=report)
+    cross_validate(setup_of(recipe, TrainingConfig(), view), reports=report)
     assert names == ["fold 1/3", "fold 2/3", "fold 3/3"]

@@ -12,6 +12,7 @@ from epigram.training import fitters
 from epigram.training.config import configure
 from epigram.training.fit_system import fit_system
 from tests.support.text_samples import EN
+from tests.support.trained import setup_of
 
 
 def test_every_kind_of_model_has_a_fitter() -> None:
@@ -31,11 +32,11 @@ def test_the_kind_of_the_model_chooses_the_fitter(name: str, encoded: Any, monke
     used: list[str] = []
     for kind in list(fitters.KINDS):
         monkeypatch.setitem(fitters.KINDS._parts, kind, lambda *_, kind=kind: used.append(kind))
-    fit_system(RECIPES[name], configure(name, RECIPES[name]), encoded(EN, "en"), seed=0, path=f"systems.{name}")
+    fit_system(setup_of(RECIPES[name], configure(name, RECIPES[name]), encoded(EN, "en")))
     assert used == [kinds[name]]
 
 
 def test_a_system_may_take_another_kind_of_model_in_params_yaml(encoded: Any) -> None:
     recipe = RECIPES["textcnn"].changed(model={"kind": "linear_svm", "orders": [1]})
-    trained = fit_system(recipe, configure("mine", recipe), encoded(EN, "en"), seed=0, path="systems.mine")
+    trained = fit_system(setup_of(recipe, configure("mine", recipe), encoded(EN, "en")))
     assert (trained.model.config.kind, trained.model.config.orders, trained.history) == ("linear_svm", [1], [])

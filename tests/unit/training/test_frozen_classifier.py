@@ -35,7 +35,7 @@ from epigram.training.preflight import placeholder_spec
 from epigram.training.resume import read_finished
 from tests.support.small_systems import build, recipe_of, texts_of
 from tests.support.text_samples import EN
-from tests.support.trained import train_seed
+from tests.support.trained import setup_of, train_seed
 
 NAME = "embedding_linear"
 OPTIONS = FitOptions(config=TrainingConfig(), path="systems.x", seed=0, rate=0.0)
@@ -285,5 +285,5 @@ def test_settings_of_the_training_loop_are_refused(settings: dict[str, Any]) -> 
 
 def test_any_system_with_a_linear_head_can_be_frozen(encoded: Any) -> None:
     recipe = RECIPES["att_blstm"].changed(model={"kind": "frozen_classifier"}, head={"pool": "max"})
-    trained = fit_system(recipe, configure("mine", recipe), encoded(EN, "en"), seed=0, path="systems.mine")
+    trained = fit_system(setup_of(recipe, configure("mine", recipe), encoded(EN, "en")))
     assert (type(trained.model), trained.epoch) == (Classifier, 0)

@@ -14,6 +14,7 @@ from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import write_arrays, write_json
 from epigram.inference.predictors import open_predictor
 from epigram.models.settings import System
+from epigram.recipes.registry import RECIPES
 from epigram.text.dataset import raw_texts
 from epigram.text.settings import ViewSettings
 from epigram.training import teacher as module
@@ -21,7 +22,9 @@ from epigram.training import train_model
 from epigram.training.check_system import check_student
 from epigram.training.config import TrainingConfig
 from epigram.training.preflight import placeholder_spec
+from epigram.training.system_setup import ModelSetup
 from epigram.training.teacher import KEPT, Teacher, teacher_folder
+from tests.support.trained import setup_of
 
 TRAIN = np.array([[0.4, 0.6], [0.5, 0.5], [0.8, 0.2], [0.9, 0.1]], np.float32)  # of b and a for four training texts
 TEXTS = np.array([[0.7, 0.3], [0.1, 0.9], [0.5, 0.5]], np.float32)  # of b and a for three texts without labels
@@ -218,14 +221,14 @@ def test_a_student_keeps_the_settings_that_need_no_labels() -> None:
 def test_the_folds_of_a_student_have_the_plain_loss(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen: list[TrainingConfig] = []
 
-    def cross_validate(recipe: Any, config: TrainingConfig, *_: Any, **__: Any) -> None:
-        seen.append(config)
+    def cross_validate(setup: ModelSetup, **_: Any) -> None:
+        seen.append(setup.config)
         raise DataError("seen")
 
     monkeypatch.setattr(train_model, "cross_validate", cross_validate)
     config = TrainingConfig(class_weight="balanced")
-    origin: Any = SimpleNamespace(view=view_of(2), config=config, seed=0, recipe=None, pretrained=None)
+    setup = setup_of(RECIPES["textcnn"], config, view_of(2))
     for targets in (TEXTS, None):
         with pytest.raises(DataError, match="seen"):
-            train_model.train_model("x", origin, tmp_path / "0", targets)
+            train_model.train_model(setup, tmp_path / "0", targets)
     assert [each.class_weight for each in seen] == ["none", "balanced"]

@@ -30,6 +30,7 @@ from epigram.training.fitters import Trained
 from epigram.training.frozen.known_encodings import Encodings, KnownEncodings
 from tests.support.families import SIZES, checkpoint, recipe_of
 from tests.support.text_samples import EN, encoded_in
+from tests.support.trained import setup_of
 
 LENGTHS = np.array([2, 3, 1, 4, 2, 3, 2, 3, 1, 1])
 LABELS = np.array([0, 1, 1, 0, 1, 0, 1, 1, 0, 1])
@@ -97,7 +98,7 @@ def test_a_class_without_text_is_not_the_plain_class() -> None:
 
 def fitted(view: Any, name: str, **model: Any) -> Trained:
     recipe = RECIPES[name].changed(model=model)
-    return fit_system.fit_system(recipe, configure(name, recipe), view, seed=0, path="systems.mine")
+    return fit_system.fit_system(setup_of(recipe, configure(name, recipe), view))
 
 
 @pytest.mark.parametrize("name", ["tfidf_svm", "random"])

@@ -30,9 +30,10 @@ from epigram.text.dataset.encoded_dataset import View, fold_folder
 from epigram.training import fitters
 from epigram.training.config import configure
 from epigram.training.distributed.resources import resolve_threads
-from epigram.training.fit_system import prepare
-from epigram.training.fitters import FitOptions, pool
+from epigram.training.fit_system import options_of, prepare
+from epigram.training.fitters import pool
 from epigram.training.linear.tfidf import load_blas
+from epigram.training.system_setup import ModelSetup
 from epigram.training.trials.sample import SampledView
 from epigram.training.trials.spec import TrialRequest, TrialResult, TrialSpec
 from epigram.training.tuning import calibrated
@@ -43,7 +44,7 @@ Part = tuple[SampledView, Path | None]  # a view with dev, and the folder of an 
 
 def run(spec: TrialSpec, view: View, pretrained: Path) -> TrialResult:
     """Return the result of a trial on `view`; with folds, one model is trained for each of the first `spec.folds`."""
-    path, system = f"systems.{spec.name}", validate_as(System, spec.system)
+    system = validate_as(System, spec.system)
     recipe = recipe_of(spec.name, system, spec.train, checkpoint=view.checkpoint)
     config = replace(configure(spec.name, recipe, spec.train), processes=1)
     config = resolve_threads(config, recipe, view.checkpoint)
@@ -51,9 +52,9 @@ def run(spec: TrialSpec, view: View, pretrained: Path) -> TrialResult:
     predictions, labels, taken, seconds, rows, answered = [], [], [], 0.0, 0, 0.0
     for part, encoder in _parts(spec, view, pretrained):
         began = time.perf_counter()
-        model, train, dev = prepare(recipe, config, part, spec.seed, path, encoder)
-        options = FitOptions(config=config, path=path, seed=spec.seed, rate=config.learning_rate)
-        trained = fitters.KINDS[recipe.kind](model, train, dev, options)
+        setup = ModelSetup(name=spec.name, recipe=recipe, config=config, view=part, pretrained=encoder, seed=spec.seed)
+        model, train, dev = prepare(setup)
+        trained = fitters.KINDS[recipe.kind](model, train, dev, options_of(setup))
         ended = time.perf_counter()
         predictions.append(predict(trained.model, dev, precision=config.precision))
         answered += time.perf_counter() - ended
