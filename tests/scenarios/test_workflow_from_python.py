@@ -36,6 +36,7 @@ SYSTEMS = {
     "tfidf_svm": System(view="v"),
     "network": System(view="v", recipe="transformer", encoder=SIZES, train={"epochs": 2, "min_steps": 0}),
 }
+SEEDS = [0, 1]
 at = Path(sys.argv[1]).joinpath
 view = ViewSettings(pretrain=PretrainSettings(**SIZES, epochs=1))
 validate_corpus(ValidateSettings(folds=0), at("raw"), at("validated"))
@@ -47,10 +48,10 @@ pretrain_view("v", view.pretrain, at("encoded"), at("pretrained"), state=at("sta
 for name, system in SYSTEMS.items():
     setup, warnings = checked_setup(name, system, {}, at("encoded"), at("pretrained"))
     models, pruned, evaluated = at("models", name), at("pruned", name), at("evaluated", name)
-    train_system(system, setup, [0], models, warnings=warnings, state=at("state/train", name))
-    prune_system(name, PruneSettings(), [0], at("encoded"), models, pruned, state=at("state/prune", name))
+    train_system(system, setup, SEEDS, models, warnings=warnings, state=at("state/train", name))
+    prune_system(name, PruneSettings(), SEEDS, at("encoded"), models, pruned, state=at("state/prune", name))
     folders = at("validated"), at("encoded"), pruned, evaluated
-    evaluate_models(name, EvaluateSettings(timing_texts=2), [0], *folders, speed=at("speed"))
+    evaluate_models(name, EvaluateSettings(timing_texts=2), SEEDS, *folders, speed=at("speed"))
 folders = at("validated"), at("evaluated"), at("pruned"), at("ensemble")
 combine_systems(list(SYSTEMS), EnsembleSettings(), EvaluateSettings(), *folders, speed=at("speed"))
 folders = [at(name) for name in ("validated", "examined", "evaluated", "ensemble", "pruned", "compared")]
@@ -80,5 +81,7 @@ def test_a_run_from_python_writes_only_to_the_folders_that_it_is_given(tmp_path:
     svm = next(row for row in summary["rows"] if row["system"] == "tfidf_svm")
     assert svm["test_accuracy"] == 1.0
     assert (tmp_path / "work/compared/chosen/config.json").is_file()
+    weights = [(tmp_path / f"work/models/network/seed-{seed}/model.safetensors").read_bytes() for seed in (0, 1)]
+    assert weights[0] != weights[1]
     speeds = {file.stem for file in (tmp_path / "work/speed").iterdir()}
     assert {"tfidf_svm", "network"} <= speeds
