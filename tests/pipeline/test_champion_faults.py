@@ -22,6 +22,7 @@ from epigram.runner.retraining import challenge
 from epigram.runner.service import server
 from epigram.runner.workspace import run_folders
 from epigram.runner.workspace.request import Request
+from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from tests.drill.stepper import git_step
 from tests.support.champions import made, promoted, weights
 from tests.support.steps import ENTRY, disturbed
@@ -158,7 +159,7 @@ def test_a_retraining_that_brings_nothing_new_repairs_the_link_of_a_killed_promo
     run_folders.set_link(reign.root / "runs" / "champion", "toy-2")
     monkeypatch.setattr(challenge, "_find_output", lambda stages, name: reign.root / name)
     monkeypatch.setattr(challenge, "_predict_challenger", lambda *_: None)
-    monkeypatch.setattr(challenge, "read_corpus", lambda _: None)
+    monkeypatch.setattr(ValidatedCorpus, "read", lambda _: None)
     monkeypatch.setattr(challenge, "_new_entry", lambda *_: now)
     found = challenge.challenge(reign.root, reign.root, None, None, None)  # type: ignore[arg-type]
     assert found.decision.reason.startswith("the model is the same as the champion")

@@ -55,13 +55,12 @@ def discard_output() -> None:
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """Return `value` as JSON that `printable` does not change: control characters are escaped, not removed."""
-    return CONTROL_CHARACTER.sub(_json_escape, json.dumps(value, ensure_ascii=False, indent=indent))
+    """Return `value` as JSON that `printable` does not change: control characters are escaped, not removed.
 
-
-def _json_escape(match: re.Match[str]) -> str:
-    """Return the JSON escape of a control character; line feeds between values do not match."""
-    return f"\\u{ord(match[0]):04x}"
+    Line feeds between values are no control characters.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return CONTROL_CHARACTER.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def escape_markdown(text: str) -> str:

@@ -45,38 +45,30 @@ def exit_code(error: BaseException) -> int:
     130 for Ctrl-C, 64 or 66 for wrong paths, 74 for disk errors, 75 for SIGTERM and out of memory, 70 for internal
     errors.
     """
-    error = _translate(error)
-    if isinstance(error, EpigramError):
-        return error.code
-    if isinstance(error, Terminated):
-        return TryAgainError.code
-    if isinstance(error, KeyboardInterrupt):
-        return ENDINGS[signal.SIGINT][0]
-    if is_out_of_memory(error):
-        return TryAgainError.code
-    number = _errno(error)
-    if number is None:
-        return EpigramError.code
-    return PATH_ERROR_CODES.get(number, DiskError.code)
+    return _describe(error)[0]
 
 
 def message(error: BaseException) -> str:
     """Return the message for the user: the text of an EpigramError, otherwise a description of the exception."""
+    return _describe(error)[1]
+
+
+def _describe(error: BaseException) -> tuple[int, str]:
     error = _translate(error)
     if isinstance(error, EpigramError):
-        return str(error)
-    if isinstance(error, Terminated):
-        return ENDINGS[signal.SIGTERM][1]
+        return error.code, str(error)
     if isinstance(error, KeyboardInterrupt):
-        return ENDINGS[signal.SIGINT][1]
+        return ENDINGS[signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT]
     if is_out_of_memory(error):
-        return "out of memory; free memory and rerun"
+        return TryAgainError.code, "out of memory; free memory and rerun"
     number = _errno(error)
     if number is None:
-        return f"internal error: {type(error).__name__}: {error}; set EPIGRAM_DEBUG=1 for a traceback"
+        text = f"internal error: {type(error).__name__}: {error}; set EPIGRAM_DEBUG=1 for a traceback"
+        return EpigramError.code, text
     path = getattr(error, "filename2", None) or getattr(error, "filename", None)
     where = path or getattr(error, "__notes__", ["the disk"])[-1]
-    return f"{os.strerror(number)}: {where}" + (f": {REMEDIES[number]}" if number in REMEDIES else "")
+    remedy = f": {REMEDIES[number]}" if number in REMEDIES else ""
+    return PATH_ERROR_CODES.get(number, DiskError.code), f"{os.strerror(number)}: {where}{remedy}"
 
 
 def _translate(error: BaseException) -> BaseException:

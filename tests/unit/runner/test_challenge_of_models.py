@@ -103,7 +103,7 @@ def test_the_champion_s_entry_has_the_hashes_of_its_manifest(place: Path, monkey
     write_json(chosen / "manifest.json", {"provenance": made_of, "sha256": {"model.safetensors": "3" * 64}})
     (place / "params.yaml").write_text("dataset: x\n")
     monkeypatch.setattr(challenge, "output_hash", lambda *_: "md5")
-    new = challenge._predict(chosen, challenge.read_corpus(place))
+    new = challenge._predict(chosen, ValidatedCorpus.read(place))
     comparison = {"chosen_system": "mlp", "chosen_seed": 0}
     run: Any = SimpleNamespace(name="run", dataset="x", revision="commit", comparison=comparison)
     settings: Any = SimpleNamespace(evaluate=EvaluateSettings(resamples=100))

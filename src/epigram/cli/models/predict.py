@@ -63,16 +63,13 @@ def main(
             raise ParameterError("--out needs one table and no --json: epigram predict MODEL in.csv --out out.csv")
         _predict_table(model, table, out, "text" if text is None else text, force, min_confidence)
         return
-    if table is not None and table.is_file() and _is_table(table):
-        raise ParameterError(f"{table} is a table: give its text column with --text and a file to write with --out")
+    if table is not None and table.is_file():
+        from epigram.data.tables import formats
+
+        if table.suffix.lower() in formats():
+            raise ParameterError(f"{table} is a table: give its text column with --text and a file to write with --out")
     lines = decode_lines(map(os.fsencode, texts), "text") if texts else _read_lines(file)
     _predict_texts(model, lines, as_json, min_confidence)
-
-
-def _is_table(path: Path) -> bool:
-    from epigram.data.tables import formats
-
-    return path.suffix.lower() in formats()
 
 
 def _predict_table(model: Path, table: Path, out: Path, text: str, force: bool, min_confidence: float) -> None:

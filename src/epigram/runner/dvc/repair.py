@@ -41,8 +41,12 @@ def remove_damaged_outputs(root: Path, stages: Iterable[str]) -> list[str]:
             path = str(out["path"])
             if _remove_damaged(_cache_files(cache, str(out.get("md5", "")))):
                 affected.append(path)
-                if _is_inside(root, path):
-                    _delete(root / path)
+                if not is_inner_path(path) or not (root / path).parent.resolve().is_relative_to(root.resolve()):
+                    continue  # not in the repository, or in a folder that a link points to
+                if (root / path).is_dir() and not (root / path).is_symlink():
+                    shutil.rmtree(root / path)
+                else:
+                    (root / path).unlink(missing_ok=True)
     return affected
 
 
@@ -119,18 +123,6 @@ def _remove_damaged(files: Iterable[Path]) -> list[Path]:
             path.unlink(missing_ok=True)
             damaged.append(path)
     return damaged
-
-
-def _is_inside(root: Path, path: str) -> bool:
-    """Return whether an output of dvc.lock is in the repository, and not in a folder that a link points to."""
-    return is_inner_path(path) and (root / path).parent.resolve().is_relative_to(root.resolve())
-
-
-def _delete(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

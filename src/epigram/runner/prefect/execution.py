@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
 
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError
 from epigram.data.sources.access import redact_address
 from epigram.process.display import echo
 from epigram.process.signals import raise_on_signals
 from epigram.process.startup import no_collection
+from epigram.runner.dvc import graph
 from epigram.runner.prefect import ray_address
-from epigram.runner.prefect.up_to_date import finish_if_up_to_date
-from epigram.runner.runs import reservations
-from epigram.runner.runs.publish import Run
+from epigram.runner.prefect.artifacts import StatusTable
+from epigram.runner.runs import publish, reservations
+from epigram.runner.runs.publish import Run, StageResult
 from epigram.runner.scheduling.slots import needed_gpus, share_gpus
 from epigram.runner.service import prefect_adapter, server
 from epigram.runner.service.server import Server
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
+from epigram.runner.workspace.workspace import LOCK_FILE, open_workspace, workspace_folder
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
@@ -41,7 +46,8 @@ def execute(request: Request, load: Load) -> Run:
     Without a Prefect server, none is started if every stage is up to date.
     """
     overrides.check(request)
-    _note_unsuitable_systems(request)
+    for name, reason in ({} if request.revision else overrides.left_out(request)).items():
+        echo(f"note: skipping {name}: {reason}", file=sys.stderr)
     check_place(request)
     if server.running() is None and (done := finish_if_up_to_date(request)):
         return done
@@ -53,6 +59,37 @@ def execute(request: Request, load: Load) -> Run:
     own = temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None})  # stopping Prefect's heartbeat takes a second
     with own, ray_cluster.connect(request.ray, request.root, request.max_parallel) as workers:
         run: Run = run_flow(api, lambda: flow.with_options(task_runner=workers)(request, return_state=True))
+    return run
+
+
+def finish_if_up_to_date(request: Request) -> Run | None:
+    """Write runs/NAME/ and return the run if every stage is up to date; return None if a stage has to run.
+
+    No Prefect server is needed, whose start takes longer than all the rest. Raises TryAgainError while another run
+    works in the same tree.
+    """
+    started_at = time.monotonic()
+    if request.space or not (workspace_folder(request) / LOCK_FILE).exists():  # the latter: nothing has run yet
+        return None
+    with raise_on_signals(), open_workspace(request) as workspace:
+        stages = graph.read(workspace.path)
+        if len(stages.current) < len(stages):
+            return None
+        name = reservations.reserve(request.root, request.name, workspace.dataset)
+        with reservations.release_on_exit(request.root, name):
+            table = StatusTable(stages.stages, Console(stderr=True))
+            with table.live():
+                for stage in stages.stages:
+                    table.stop(stage, "Cached")
+            run = Run(
+                name=name,
+                dataset=workspace.dataset,
+                revision=workspace.revision,
+                wall_seconds=time.monotonic() - started_at,
+                stages=dict.fromkeys(stages.stages, StageResult(state="Cached", seconds=0.0)),
+                comparison=publish.comparison(stages, workspace),
+            )
+            publish.write_run(run, stages, workspace, request.plan)
     return run
 
 
@@ -154,10 +191,3 @@ def _of_server(error: Exception, address: str) -> Exception:
             "PREFECT_API_AUTH_STRING to the value of its PREFECT_SERVER_API_AUTH_STRING"
         )
     return TryAgainError(server.lost_message(address)) if prefect_adapter.is_unreachable(error) else error
-
-
-def _note_unsuitable_systems(request: Request) -> None:
-    """Print to stderr which systems of params.yaml are left out for the chosen data set."""
-    if not request.revision:
-        for name, reason in overrides.left_out(request).items():
-            echo(f"note: skipping {name}: {reason}", file=sys.stderr)

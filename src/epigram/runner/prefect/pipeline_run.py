@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from epigram.runner.dvc import graph
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.prefect import heartbeat, ray_cluster
 from epigram.runner.prefect.artifacts import StatusTable
-from epigram.runner.prefect.stage import Runner, stage_attempt
+from epigram.runner.prefect.stage import OpenRunner, Runner, stage_attempt
 from epigram.runner.prefect.time_limit import TimeLimit
 from epigram.runner.runs import publish, reservations
 from epigram.runner.runs.publish import Run, StageResult
@@ -158,9 +159,19 @@ class PipelineRun:
 
     def attempt(self, stage: Stage, delays: Sequence[float]) -> Callable[[], State[Any]]:
         """Return the function that a stage's task calls for each of its attempts."""
-        hides_gpus = self._available > 0 and not self._gpus(stage)
-        runner = ray_cluster.RemoteRunner(self._runner.root, hides_gpus) if self.request.ray else self._runner
-        return stage_attempt(runner, stage.name, current=stage.name in self.graph.current, delays=delays)
+        if self.request.ray:
+            open_runner: OpenRunner = partial(
+                ray_cluster.remote_runner,
+                self._runner.root,
+                stage.name,
+                hides_gpus=self._available > 0 and not self._gpus(stage),
+            )
+        else:
+            open_runner = self._open_runner
+        return stage_attempt(open_runner, stage.name, current=stage.name in self.graph.current, delays=delays)
+
+    def _open_runner(self) -> AbstractContextManager[Runner]:
+        return nullcontext(self._runner)
 
     def stop(self) -> None:
         """Terminate all running stages and start no new ones."""

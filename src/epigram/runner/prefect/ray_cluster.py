@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +17,10 @@ from rich.console import Console
 
 from epigram.core.errors import TryAgainError
 from epigram.core.extras import require
-from epigram.process.outcome import Outcome
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.prefect.artifacts import StatusTable
 from epigram.runner.prefect.ray_address import LOCAL
-from epigram.runner.prefect.stage import Log, Runner
+from epigram.runner.prefect.stage import Runner
 from epigram.runner.scheduling.gpus import GpuPool, stages_per_gpu
 from epigram.runner.scheduling.slots import Slots
 
@@ -35,30 +33,19 @@ KEEP_SUPERVISOR = {"RAY_kill_child_processes_on_worker_exit": "false"}
 PASSED_PREFIXES = ("PREFECT_", "EPIGRAM_", "OMP_")  # prefixes of the environment variables that a worker needs
 
 
-@dataclass(frozen=True)
-class RemoteRunner:
-    """Runner of a stage of the workspace `root` on the Ray worker of its task; it reports only to that task.
+@contextmanager
+def remote_runner(root: Path, name: str, *, hides_gpus: bool) -> Iterator[Runner]:
+    """Yield a runner of one stage of the workspace `root`, on the Ray worker of its task.
 
-    `hides_gpus`: the stage has none, which Ray does not tell it.
+    The worker's process supervises the stage: when the worker ends, the stage is terminated. The status table of the
+    run is in another process. `hides_gpus`: the stage has no GPU, which Ray does not tell it.
     """
-
-    root: Path
-    hides_gpus: bool = False
-
-    def run(self, name: str, log: Log, report: Callable[[str], None]) -> Outcome:
-        """Run the stage. This process supervises it: when the worker ends, the stage is terminated."""
-        all_gpus = GpuPool(("all",) if self.hides_gpus else ())  # the stage gets none of them
-        runner = Runner(self.root, StatusTable([name], Console(quiet=True)), Slots(1, gpus=all_gpus))
-        try:
-            return runner.run(name, log, report)
-        finally:
-            runner.stop()
-
-    def report_retry(self, name: str, line: str) -> None:
-        """Do nothing: the status table is in another process."""
-
-    def report_end(self, name: str, outcome: Outcome) -> None:
-        """Do nothing: the status table is in another process."""
+    all_gpus = GpuPool(("all",) if hides_gpus else ())  # the stage gets none of them
+    runner = Runner(root, StatusTable([name], Console(quiet=True)), Slots(1, gpus=all_gpus))
+    try:
+        yield runner
+    finally:
+        runner.stop()
 
 
 @contextmanager

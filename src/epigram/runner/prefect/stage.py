@@ -6,8 +6,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from prefect import Task, get_run_logger
 from prefect.client.schemas.objects import State, TaskRun
@@ -35,19 +36,6 @@ def prefect_state(outcome: Outcome) -> State[Outcome]:
     if outcome.state == "Cancelled":
         return Cancelled(message=outcome.summary, data=outcome)
     return Completed(name=outcome.state, data=outcome)
-
-
-class StageRunner(Protocol):
-    """Interface through which a stage's task runs the stage."""
-
-    def run(self, name: str, log: Log, report: Callable[[str], None]) -> Outcome:
-        """Run the stage to its end."""
-
-    def report_retry(self, name: str, line: str) -> None:
-        """Report that an attempt has failed and another one follows."""
-
-    def report_end(self, name: str, outcome: Outcome) -> None:
-        """Report that the stage has finished."""
 
 
 class Runner:
@@ -94,10 +82,6 @@ class Runner:
         """Terminate all running stages with all that they started, and start no new ones."""
         self._processes.stop()
 
-    def report_retry(self, name: str, line: str) -> None:
-        """Show that an attempt has failed and another one follows."""
-        self.table.stop(name, RETRYING, line)
-
     def report_end(self, name: str, outcome: Outcome) -> None:
         """Record the stage's final outcome."""
         self.outcomes[name] = outcome
@@ -116,10 +100,13 @@ class Runner:
                 self.outcomes[name] = Outcome.failed(name, EpigramError.code, message)
 
 
+OpenRunner = Callable[[], AbstractContextManager[Runner]]
+
+
 def stage_attempt(
-    runner: StageRunner, name: str, *, current: bool, delays: Sequence[float] = RETRY_DELAYS
+    open_runner: OpenRunner, name: str, *, current: bool, delays: Sequence[float] = RETRY_DELAYS
 ) -> Callable[[], State[Any]]:
-    """Return the function that a stage's task calls for each attempt.
+    """Return the function that a stage's task calls for each attempt, in the process in which it runs the stage.
 
     If the stage is `current` (no input has changed), the function does not run it and returns the state Cached. It
     announces a retry for each of `delays`, in seconds, after an attempt with a retryable exit code.
@@ -129,16 +116,18 @@ def stage_attempt(
     def stage() -> State[Any]:
         nonlocal attempts
         outcome = Outcome(stage=name, state="Cached")
-        if not current:
-            artifact = ProgressArtifact(name)
-            outcome = runner.run(name, get_run_logger(), artifact.show)
-            if not outcome.code:
-                artifact.finish()
-        if outcome.code in RETRIED_CODES and outcome.state == "Failed" and attempts < len(delays):
-            line = f"exit code {outcome.code}; attempt {attempts + 2} of {len(delays) + 1} in {delays[attempts]:g} s"
-            runner.report_retry(name, line)
-        else:
-            runner.report_end(name, outcome)
+        with open_runner() as runner:
+            if not current:
+                artifact = ProgressArtifact(name)
+                outcome = runner.run(name, get_run_logger(), artifact.show)
+                if not outcome.code:
+                    artifact.finish()
+            if outcome.code in RETRIED_CODES and outcome.state == "Failed" and attempts < len(delays):
+                delay = f"{delays[attempts]:g} s"
+                line = f"exit code {outcome.code}; attempt {attempts + 2} of {len(delays) + 1} in {delay}"
+                runner.table.stop(name, RETRYING, line)
+            else:
+                runner.report_end(name, outcome)
         attempts += 1
         return prefect_state(outcome)
 

@@ -38,9 +38,10 @@ def challenge(root: Path, workspace: Path, stages: Graph, run: Run, settings: Se
     `workspace` is the tree that produced the model. Without a champion, the model is promoted.
     """
     from epigram.monitoring.challenge import Promotion, decide
+    from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
     validated, chosen = _find_output(stages, CORPUS).parent, _find_output(stages, SUMMARY).with_name(CHOSEN)
-    corpus = read_corpus(validated)
+    corpus = ValidatedCorpus.read(validated)
     new, latest = _predict_challenger(stages, run, chosen, corpus), champion.current(root)
     entry = _new_entry(workspace, run, chosen, validated, new, settings)
     if latest is None:
@@ -101,13 +102,6 @@ def _new_entry(
         ),
         model=chosen.relative_to(workspace).as_posix(),
     )
-
-
-def read_corpus(validated: Path) -> ValidatedCorpus:
-    """Return the validated data set in the folder `validated`."""
-    from epigram.text.dataset.validated_corpus import ValidatedCorpus
-
-    return ValidatedCorpus.read(validated)
 
 
 def _predict_challenger(stages: Graph, run: Run, chosen: Path, corpus: ValidatedCorpus) -> SplitPredictions:

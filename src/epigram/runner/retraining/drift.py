@@ -85,12 +85,11 @@ def reference(model: Path, stages: Graph) -> str:
     """
     from epigram.inference.predictors.open_predictor import open_predictor
     from epigram.monitoring.drift import Reference, class_histogram, fit_ngrams, histogram, ngram_similarity
-    from epigram.runner.retraining.challenge import CORPUS, read_corpus
-    from epigram.text.dataset.validated_corpus import SPLITS
+    from epigram.text.dataset.validated_corpus import CORPUS, SPLITS, ValidatedCorpus
 
     file = stages.find(CORPUS)
     assert file is not None
-    corpus, predictor = read_corpus(file.parent), open_predictor(model)
+    corpus, predictor = ValidatedCorpus.read(file.parent), open_predictor(model)
     known = corpus.frame(SPLITS[0], "text", corpus.label_column, most=MAX_TRAINING_TEXTS)
     dev = corpus.frame("dev", "text")
     labels, texts, ngrams = predictor.labels, dev["text"].to_list(), fit_ngrams(known["text"].to_list())

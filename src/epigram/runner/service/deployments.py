@@ -8,34 +8,29 @@ import shlex
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from epigram.core.config_types import read_yaml
-from epigram.core.errors import InputMissingError, ParameterError
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterNextScheduledStartTime,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+    WorkPoolFilter,
+    WorkPoolFilterName,
+)
+from prefect.client.schemas.objects import State, StateType
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Cancelled, Crashed
+from prefect.workers.process import ProcessWorker
+
+from epigram.core.errors import ParameterError
 from epigram.runner import child_process
 from epigram.runner.service import server
+from epigram.runner.service.server import FILE, POOL
 
-if TYPE_CHECKING:
-    from prefect.client.schemas.filters import FlowRunFilterState, WorkPoolFilter
-
-POOL = "epigram"
-FILE = "prefect.yaml"
 TRACEBACK_END = re.compile(r"^[\w.]*(?:Error|Exception|NotFound): .*", re.MULTILINE)  # the last line of a traceback
-
-
-def deployment_names(root: Path) -> list[str]:
-    """Return the names of the deployments in prefect.yaml.
-
-    Raises InputMissingError if the file is missing, ParameterError if a deployment has no name.
-    """
-    try:
-        return [str(each["name"]) for each in read_yaml(root / FILE)["deployments"]]
-    except FileNotFoundError:
-        raise InputMissingError(f"{root / FILE} does not exist; run from the root of the repository") from None
-    except (TypeError, KeyError) as error:
-        raise ParameterError(
-            f"{FILE}: expected a list `deployments` with a `name` for each entry ({error!r:.200})"
-        ) from None
 
 
 def create_work_pool(root: Path) -> None:
@@ -44,11 +39,6 @@ def create_work_pool(root: Path) -> None:
     The pool sets its own command, so that a run stays in the worker's process group and ends with the worker. Prefect's
     default starts the run in another process group, which survives a killed worker.
     """
-    from prefect.client.orchestration import get_client
-    from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
-    from prefect.exceptions import ObjectNotFound
-    from prefect.workers.process import ProcessWorker
-
     template: dict[str, Any] = ProcessWorker.get_default_base_job_template()
     defaults = {"command": shlex.join([sys.executable, "-m", "prefect.engine"]), "working_dir": str(root)}
     for name, value in defaults.items():
@@ -80,11 +70,6 @@ def deploy(root: Path, expected: list[str]) -> None:
 
 def close_lost_runs(*, stopped: bool) -> None:
     """Mark the pool's unfinished runs as Cancelled if `stopped`, otherwise as Crashed: no worker executes them."""
-    from prefect.client.orchestration import get_client
-    from prefect.client.schemas.filters import FlowRunFilter
-    from prefect.client.schemas.objects import State
-    from prefect.states import Cancelled, Crashed
-
     end: State[Any] = Crashed(message="the service that ran it no longer exists")
     if stopped:
         end = Cancelled(message="the service was stopped")
@@ -96,9 +81,6 @@ def close_lost_runs(*, stopped: bool) -> None:
 
 def delete_missed_runs() -> None:
     """Delete the runs that became due while the service was down."""
-    from prefect.client.orchestration import get_client
-    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterNextScheduledStartTime
-
     due = FlowRunFilterNextScheduledStartTime.model_validate({"before_": datetime.now(UTC)})
     missed = FlowRunFilter(state=_types("SCHEDULED"), next_scheduled_start_time=due)
     with get_client(sync_client=True) as client:
@@ -108,22 +90,15 @@ def delete_missed_runs() -> None:
 
 
 def _types(*names: str) -> FlowRunFilterState:
-    from prefect.client.schemas.filters import FlowRunFilterState, FlowRunFilterStateType
-    from prefect.client.schemas.objects import StateType
-
     return FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType(name) for name in names]))
 
 
 def _own_pool() -> WorkPoolFilter:
-    from prefect.client.schemas.filters import WorkPoolFilter, WorkPoolFilterName
-
     return WorkPoolFilter(name=WorkPoolFilterName(any_=[POOL]))
 
 
 def _check_deployed(expected: list[str], code: int, log: Path) -> None:
     """Check that all of `expected` is deployed, and delete other deployments."""
-    from prefect.client.orchestration import get_client
-
     with get_client(sync_client=True) as client:
         deployed = {each.name: each.id for each in client.read_deployments(work_pool_filter=_own_pool())}
         missing = [name for name in expected if name not in deployed]

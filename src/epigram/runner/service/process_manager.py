@@ -14,10 +14,12 @@ from typing import NoReturn
 
 import httpx
 
-from epigram.core.errors import TryAgainError
+from epigram.core.config_types import read_yaml
+from epigram.core.errors import InputMissingError, ParameterError, TryAgainError
 from epigram.process.display import echo
 from epigram.runner import child_process
-from epigram.runner.service import database, deployments, notices, server
+from epigram.runner.service import database, server
+from epigram.runner.service.server import FILE, POOL
 
 MIN_UPTIME = 60.0  # seconds; a process that runs longer counts as healthy
 MAX_EARLY_EXITS = 3  # consecutive early exits after which a process is still restarted
@@ -59,28 +61,43 @@ def serve(root: Path, port: int, announce: Callable[[str], None]) -> NoReturn:
     other process needs.
     """
     address, webhook = database.pop_address(), os.environ.pop("EPIGRAM_WEBHOOK", "")
-    names = deployments.deployment_names(root)
+    names = deployment_names(root)
     address = database.check_connection(address) if address else ""
     port = port or server.free_port()
     with ExitStack() as stack:
-        relay_url = stack.enter_context(notices.start_relay(webhook)) if webhook else None
         api = _start_managed(stack, "server", lambda: server.start_dashboard(port, address))
-        from epigram.runner.service import notices as automations  # imports Prefect while the server starts
+        from epigram.runner.service import deployments, notices  # import Prefect while the server starts
 
+        relay_url = stack.enter_context(notices.start_relay(webhook)) if webhook else None
         server.Server(server.local_url(port), api.child).wait()
         announce(server.local_url(port))
         deployments.create_work_pool(root)
         deployments.close_lost_runs(stopped=False)
         deployments.delete_missed_runs()  # before a worker starts, which would start all of them at once
-        automations.ensure(relay_url)
+        notices.ensure(relay_url)
         deployments.deploy(root, names)
         stack.callback(_cancel_unfinished_runs)
         worker = _start_managed(stack, "worker", _start_worker)
-        echo(f"scheduled: {', '.join(names)} ({deployments.FILE})", flush=True)
+        echo(f"scheduled: {', '.join(names)} ({FILE})", flush=True)
         while True:
             api.restart_if_exited()
             worker.restart_if_exited()
             time.sleep(CHECK_INTERVAL)
+
+
+def deployment_names(root: Path) -> list[str]:
+    """Return the names of the deployments in prefect.yaml.
+
+    Raises InputMissingError if the file is missing, ParameterError if a deployment has no name.
+    """
+    try:
+        return [str(each["name"]) for each in read_yaml(root / FILE)["deployments"]]
+    except FileNotFoundError:
+        raise InputMissingError(f"{root / FILE} does not exist; run from the root of the repository") from None
+    except (TypeError, KeyError) as error:
+        raise ParameterError(
+            f"{FILE}: expected a list `deployments` with a `name` for each entry ({error!r:.200})"
+        ) from None
 
 
 def _start_managed(stack: ExitStack, name: str, start: Callable[[], subprocess.Popen[str]]) -> ManagedProcess:
@@ -91,13 +108,15 @@ def _start_managed(stack: ExitStack, name: str, start: Callable[[], subprocess.P
 
 
 def _start_worker() -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", deployments.POOL, "--type", "process"]
+    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
     with _log_file("worker").open("a") as log:
         return child_process.start(command, env=os.environ, stdout=log, stderr=log)
 
 
 def _cancel_unfinished_runs() -> None:
     """Cancel unfinished runs after the worker and before the server ends; ignore errors if the server has failed."""
+    from epigram.runner.service import deployments
+
     with suppress(httpx.HTTPError):
         deployments.close_lost_runs(stopped=True)
 

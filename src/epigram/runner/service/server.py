@@ -20,6 +20,7 @@ from epigram.process.exits import exit_now, print_error
 from epigram.runner import HOME, PROFILES, child_process
 from epigram.runner.service import prefect_adapter, service_lock
 
+FILE, POOL = "prefect.yaml", "epigram"  # the deployments of the service, and their work pool
 API_URL = "PREFECT_API_URL"
 STARTUP_TIMEOUT = 120.0  # seconds
 # Leases of a run, such as the only concurrency slot of its deployment, survive a restart of the server.

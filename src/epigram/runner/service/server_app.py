@@ -42,15 +42,14 @@ class OriginFilter:
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         """Reject a request, or pass it to the application."""
-        if scope["type"] in {"http", "websocket"} and not self._allowed(scope):
-            await _reject(scope["type"], send)
-        else:
-            await self.app(scope, receive, send)
-
-    def _allowed(self, scope: Scope) -> bool:
-        hosts = [*(f"{name}:{scope['server'][1]}" for name in LOOPBACK), *filter(None, [self.public_host])]
-        own = {b"host": hosts, b"origin": [f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")]}
-        return all(value.decode("latin-1").lower() in own[name] for name, value in scope["headers"] if name in own)
+        if scope["type"] in {"http", "websocket"}:
+            hosts = [*(f"{name}:{scope['server'][1]}" for name in LOOPBACK), *filter(None, [self.public_host])]
+            own = {b"host": hosts, b"origin": [f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")]}
+            headers = [(name, value) for name, value in scope["headers"] if name in own]
+            if not all(value.decode("latin-1").lower() in own[name] for name, value in headers):
+                await _reject(scope["type"], send)
+                return
+        await self.app(scope, receive, send)
 
 
 async def _reject(kind: str, send: Any) -> None:

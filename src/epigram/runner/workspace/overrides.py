@@ -61,7 +61,9 @@ def check_systems(params: Path) -> None:
     kind = {"multi": source.task == "multi", "tokens": labels_tokens(source), "words_only": source.task == "tokens"}
     masks = mask_counts(settings.augment.template)
     settings.prune.check()
-    _check_languages(settings, source.language)
+    for system in settings.systems.values():
+        if reason := unknown_language(settings.views[system.view].checkpoint, source.language):
+            raise ParameterError(f"params.yaml: views.{system.view}: {reason}")
     check_systems(settings.views, settings.systems, settings.train, masks=masks, **kind)
 
 
@@ -155,13 +157,6 @@ def _check_dataset(name: str, root: Path) -> None:
         raise ParameterError(
             f"params.yaml: dataset is {name!r}, but data/sources has no such file: {nearest(name, known)}"
         )
-
-
-def _check_languages(settings: Settings, language: str) -> None:
-    """Raise ParameterError if the checkpoint of a system's view has not learned the language of the texts."""
-    for system in settings.systems.values():
-        if reason := unknown_language(settings.views[system.view].checkpoint, language):
-            raise ParameterError(f"params.yaml: views.{system.view}: {reason}")
 
 
 def _select_systems(params: Params, request: Request) -> None:
