@@ -13,7 +13,6 @@ from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-from epigram.cli import program
 from epigram.runner.champions import champion
 from epigram.runner.retraining.drift import LABELS_NEEDED, NO_CHAMPION, RETRAINING_RUNS
 from flows.retrain import retrain
@@ -45,7 +44,3 @@ def drift_check(root: Path | str = ".", file: Path | str | None = None) -> State
     if skipped:
         return Failed(message="\n".join([str(result), *skipped]), data=result)
     return Completed(name="Drifted" if result.drifted else "Completed", message=str(result), data=result)
-
-
-if __name__ == "__main__":
-    program("drift")

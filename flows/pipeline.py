@@ -7,7 +7,6 @@ from typing import Any
 from prefect import flow
 from prefect.client.schemas.objects import State
 
-from epigram.cli import program
 from epigram.runner.prefect.pipeline_run import final_state, open_run, reserve_name
 from epigram.runner.prefect.stage import RETRY_DELAYS
 from epigram.runner.workspace.request import Request
@@ -26,7 +25,3 @@ def pipeline(request: Request, retry_delays: tuple[float, ...] = RETRY_DELAYS) -
             run_stages(run, retry_delays)
         result = publish(run)
     return final_state(result)
-
-
-if __name__ == "__main__":
-    program("run")

@@ -14,7 +14,6 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-from epigram.cli import program
 from epigram.runner.retraining.retraining import open_session
 from flows.pipeline import pipeline
 from tasks.retraining import challenge, ingest, promote
@@ -41,7 +40,3 @@ def retrain(root: Path | str = ".", dataset: str | None = None) -> State[Any]:
     if result.skipped:
         return Failed(message="\n".join([result.outcome, *result.skipped]), data=result)
     return Completed(name="Promoted" if result.promoted else "Refused", message=result.reason, data=result)
-
-
-if __name__ == "__main__":
-    program("retrain")

@@ -9,7 +9,6 @@ from prefect.client.schemas.objects import State
 from prefect.futures import wait
 from prefect.states import Completed
 
-from epigram.cli import program
 from epigram.runner.prefect.sweep import Trial, create_artifact, result_of, stop_on_exit
 from tasks.trial import run
 
@@ -23,7 +22,3 @@ def sweep(trials: list[Trial]) -> State[Any]:
     results = [result_of(trial, future.state) for trial, future in zip(trials, futures, strict=True)]
     create_artifact(results)
     return Completed(message=f"{len(results)} runs", data=results)
-
-
-if __name__ == "__main__":
-    program("sweep")

@@ -31,7 +31,7 @@ class Window:
     """Part of a command's steps: from the first that matches `begin` to the last that matches `last`."""
 
     begin: str
-    module: str = "flows.retrain"
+    command: str = "retrain"
     arguments: tuple[str, ...] = ()
     last: str = ""
     variant: str = ""
@@ -49,7 +49,7 @@ TAKING = Window(r"local/incoming|_live\.parquet", last=r"local/incoming/(taken/|
 PROMOTING = Window(r"reference\.json|^git read-tree")
 ROLLING_BACK = Window(".", arguments=("--rollback",))
 RESTORING = Window(".", arguments=("--rollback",), variant="from DVC's cache")  # the model to restore was deleted
-NAMING = Window("^connect", "flows.pipeline")  # a run's first request to the server: it has no name yet
+NAMING = Window("^connect", "run")  # a run's first request to the server: it has no name yet
 
 
 @dataclass(frozen=True)
@@ -107,19 +107,19 @@ class ShopBench(Place):
         return super().settings() | {"PYTHONPATH": f"{code}:{code / 'src'}", "PREFECT_API_URL": self.server}
 
     def retrain(self, *arguments: str) -> Running:
-        """Start `python -m flows.retrain`."""
-        return self.start(sys.executable, "-m", "flows.retrain", *arguments)
+        """Start `epigram retrain`."""
+        return self.start(sys.executable, "-m", "epigram.cli", "retrain", *arguments)
 
     def pipeline(self, *arguments: str) -> Running:
         """Start the command behind `make run`."""
-        return self.start(sys.executable, "-m", "flows.pipeline", *arguments)
+        return self.start(sys.executable, "-m", "epigram.cli", "run", *arguments)
 
     def stepped(self, window: Window, at: int, *arguments: str) -> tuple[Running, Path]:
         """Start the command of a window, which stops before step `at`; return it and the log of its steps."""
         log = self.folder / f"steps-{len(self.outputs)}.txt"
         log.unlink(missing_ok=True)
-        command = [str(self.shop.folder / "code/stepper.py"), str(log), window.begin, str(at), window.module]
-        return self.start(sys.executable, *command, *window.arguments, *arguments), log
+        command = [str(self.shop.folder / "code/stepper.py"), str(log), window.begin, str(at), "epigram.cli"]
+        return self.start(sys.executable, *command, window.command, *window.arguments, *arguments), log
 
     def stop(self, window: Window, *arguments: str, turn: int | None = None) -> Stopped:
         """Start the command of a window and wait until it stops before the step that `turn` selects."""

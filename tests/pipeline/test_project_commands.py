@@ -14,12 +14,12 @@ from tests.support.toy import Toy
 
 EPIGRAM = ("-c", "import sys; sys.argv[0] = 'epigram'; from epigram.cli import program; program()")
 REQUIRED = {"sweep": ("--over", "seeds=[0],[1]")}
-MODULES = {"dashboard": "serve", "stop": "serve", "run": "pipeline"}
+MODULES = {"dashboard": "pipeline", "stop": "pipeline", "run": "pipeline"}
 
 
-def epigram(toy: Toy, *arguments: str, program: tuple[str, ...] = EPIGRAM) -> subprocess.CompletedProcess[str]:
+def epigram(toy: Toy, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command in the repository, as the installed program does."""
-    command = [sys.executable, *program, *arguments]
+    command = [sys.executable, *EPIGRAM, *arguments]
     return subprocess.run(command, cwd=toy.root, env=toy.env, capture_output=True, text=True, check=False, timeout=300)
 
 
@@ -32,9 +32,9 @@ def test_run_executes_the_stages_and_passes_options_on(toy: Toy) -> None:
 
 
 @pytest.mark.extended
-def test_the_module_of_a_flow_is_its_command_and_a_failed_stage_gives_its_exit_code(toy: Toy) -> None:
+def test_a_failed_stage_gives_its_exit_code(toy: Toy) -> None:
     toy.tell({"gather": {"codes": [65, 65, 65]}})
-    done = epigram(toy, "--name", "mine", program=("-m", "flows.pipeline"))
+    done = epigram(toy, "run", "--name", "mine")
     assert (done.returncode, done.stdout) == (65, "")
     assert "error: gather failed (exit 65)" in done.stderr
     assert (toy.root / "runs" / "mine" / "summary.json").is_file()

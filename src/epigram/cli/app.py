@@ -77,12 +77,11 @@ def app(arguments: Sequence[str] | None = None) -> None:
         raise KeyboardInterrupt
 
 
-def start(*command: str) -> None:
-    """Run `app` with `command` and the arguments of the command line, and end the process.
+def start() -> None:
+    """Run `app` with the arguments of the command line, and end the process.
 
     A flow's command waits for Prefect's exit handlers, the others skip all exit handlers, which take half a second.
     """
     limit_library_threads()
-    words = [*command, *sys.argv[1:]]
-    end = run_typer if words and words[0] in FLOW_COMMANDS else run_and_exit
-    end(lambda: app(words))
+    end = run_typer if sys.argv[1:2] and sys.argv[1] in FLOW_COMMANDS else run_and_exit
+    end(app)

@@ -7,8 +7,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
@@ -74,17 +74,16 @@ def _disk_error(folder: Path, message: str) -> int | None:
     return errno.ENOSPC if full and WRITE_FAILURE.search(message) else None
 
 
-def head(folder: Path) -> str | None:
-    """Return the current commit, or None if there is none yet."""
-    try:
-        return git(folder, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    except InputMissingError:
-        return None
+def commit_of(folder: Path, name: str = "HEAD") -> str | None:
+    """Return the commit that `name` refers to, or None if there is none yet."""
+    with suppress(InputMissingError):
+        return git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    return None
 
 
 def revision(folder: Path) -> str:
     """Return the current commit, with `-dirty` if the tree differs from it; "unknown" without git."""
-    commit = head(folder)
+    commit = commit_of(folder)
     try:
         dirty = git(folder, "status", "--porcelain")
     except InputMissingError:
@@ -94,10 +93,16 @@ def revision(folder: Path) -> str:
 
 def resolve(folder: Path, name: str) -> str:
     """Return the commit that `name` refers to. Raises InputMissingError if there is none."""
-    try:
-        return git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-    except InputMissingError:
-        raise InputMissingError(f"{folder}: no commit {name!r}; commit first") from None
+    if commit := commit_of(folder, name):
+        return commit
+    raise InputMissingError(f"{folder}: no commit {name!r}; commit first")
+
+
+@contextmanager
+def temporary_index() -> Iterator[dict[str, str]]:
+    """Yield the environment variables that make git use a new, empty index."""
+    with TemporaryDirectory() as folder:
+        yield {"GIT_INDEX_FILE": str(Path(folder) / "index")}
 
 
 def snapshot(folder: Path) -> str:
@@ -106,13 +111,12 @@ def snapshot(folder: Path) -> str:
     Returns the commit.
     """
     index = folder / git(folder, "rev-parse", "--git-path", "index")
-    with TemporaryDirectory() as temporary:
-        env = {**FIXED_AUTHOR, "GIT_INDEX_FILE": str(Path(temporary) / "index")}
+    with temporary_index() as env:
         if index.exists():  # with the cached file states, git does not read unchanged files again
             shutil.copy2(index, env["GIT_INDEX_FILE"])
         git(folder, "add", "--all", env=env)
         tree = git(folder, "write-tree", env=env)
-    commit = head(folder)
+    commit = commit_of(folder)
     parent = ["-p", commit] if commit else []
     return git(folder, "commit-tree", tree, *parent, "-m", "snapshot of the working tree", env=FIXED_AUTHOR)
 
@@ -152,7 +156,7 @@ def check_out(folder: Path, workspace: Path, commit: str) -> None:
 
 def _is_worktree_of(folder: Path, workspace: Path) -> bool:
     """Return whether `workspace` is a worktree of `folder`, not of a repository that both were copied from."""
-    if not (workspace / ".git").exists() or not head(workspace):
+    if not (workspace / ".git").exists() or not commit_of(workspace):
         return False
     here, there = ((each / git(each, "rev-parse", "--git-common-dir")).resolve() for each in (folder, workspace))
     return here == there

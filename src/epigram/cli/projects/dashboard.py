@@ -28,7 +28,7 @@ def main(
 
     Example: epigram dashboard --port 4200
     """
-    root = enter_project("dashboard", "flows.serve")
+    root = enter_project("dashboard", "flows.pipeline")
     from epigram.runner.service import process_manager, service_lock
 
     for number in (signal.SIGINT, signal.SIGTERM):  # one handler for both; background jobs of a shell ignore SIGINT

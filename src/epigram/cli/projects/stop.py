@@ -11,7 +11,7 @@ def main() -> None:
 
     Example: epigram stop
     """
-    root = enter_project("stop", "flows.serve")
+    root = enter_project("stop", "flows.pipeline")
     from epigram.runner.service import service_lock
 
     service = service_lock.stop(root)

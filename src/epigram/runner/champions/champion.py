@@ -27,10 +27,9 @@ from epigram.runner.champions.champion_refs import (
     check_not_locked,
     exists,
     resolve,
-    temporary_index,
     untracked_inputs,
 )
-from epigram.runner.git import FIXED_AUTHOR, git, head, read_file_at
+from epigram.runner.git import FIXED_AUTHOR, commit_of, git, read_file_at, temporary_index
 from epigram.runner.workspace.run_folders import RunName, check_is_link, set_link
 from epigram.runner.workspace.workspace import SHARED_FOLDERS, lock_folder
 
@@ -164,7 +163,7 @@ def promote(root: Path, workspace: Path, champion: Champion, reference: str) -> 
     remove_leftovers((root / "runs").glob(f"*/.{REFERENCE}.*"))
     write_text(root / "runs" / champion.run / REFERENCE, reference)
     with temporary_index() as env:
-        start = head(root)
+        start = commit_of(root)
         git(workspace, "read-tree", start or "--empty", env=env)
         excluded = [f":(exclude){folder}" for folder in SHARED_FOLDERS]
         git(workspace, "add", "--update", "--", ".", *excluded, env=env, durable=True)

@@ -5,13 +5,13 @@ All refs are given by their full names, such as refs/heads/champion.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.runner.git import git
+from epigram.runner.git import commit_of, git
 
 
 def resolve(root: Path, ref: str) -> str | None:
@@ -19,14 +19,13 @@ def resolve(root: Path, ref: str) -> str | None:
 
     Raises DataError if the ref exists, but its file or its commit cannot be read, for example after a power cut.
     """
-    with suppress(InputMissingError):
-        return git(root, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
-    if exists(root, ref):
+    commit = commit_of(root, ref)
+    if commit is None and exists(root, ref):
         raise DataError(
             f"git cannot read the commit of {ref}; copy the lost object from a clone (git fsck names it), or set the "
             f"ref to an earlier champion: rm -f {_path(root, ref)} && git update-ref {ref} COMMIT"
         )
-    return None
+    return commit
 
 
 def exists(root: Path, ref: str) -> bool:
@@ -86,10 +85,3 @@ def add_to_index(workspace: Path, files: Mapping[str, str], env: Mapping[str, st
             (Path(folder) / name).write_text(text, encoding="utf-8")
             blob = git(workspace, "hash-object", "-w", "--no-filters", str(Path(folder) / name), durable=True)
             git(workspace, "update-index", "--add", "--cacheinfo", f"100644,{blob},{name}", env=env)
-
-
-@contextmanager
-def temporary_index() -> Iterator[dict[str, str]]:
-    """Yield the environment variables that make git use a new, empty index."""
-    with TemporaryDirectory() as folder:
-        yield {"GIT_INDEX_FILE": str(Path(folder) / "index")}
