@@ -121,9 +121,7 @@ def test_a_run_that_is_not_the_worker_s_is_crashed_when_its_heartbeat_is_gone(se
 
 def found_out_after(serving: Serving, seconds: float) -> None:
     """Mark runs without a heartbeat as Crashed after this many seconds."""
-    ensure = (
-        f"import epigram.runner; from epigram.runner.service import automations; automations.ensure(None, {seconds})"
-    )
+    ensure = f"import epigram.runner; from epigram.runner.service import notices; notices.ensure(None, {seconds})"
     env = serving.env | {"PREFECT_API_URL": f"{serving.url}/api"}
     subprocess.run([sys.executable, "-c", ensure], cwd=serving.toy.root, env=env, check=True, timeout=120)
 

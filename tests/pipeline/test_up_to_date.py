@@ -69,7 +69,7 @@ def test_a_deleted_output_needs_a_server(done: Toy) -> None:
 
 
 def test_in_a_new_project_the_server_starts_at_once(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("epigram.runner.prefect.up_to_date.open_workspace", lambda request: pytest.fail("opened"))
+    monkeypatch.setattr("epigram.runner.prefect.execution.open_workspace", lambda request: pytest.fail("opened"))
     for overrides in ({}, {"systems": ("mlp",)}):
         with pytest.raises(StartedError):
             execute(toy, **overrides)
