@@ -20,7 +20,8 @@ COMMAND = f"""
 import os, sys
 from epigram.cli import app
 app.app = lambda *_: {PRINT}
-app.start("predict")
+sys.argv[:] = ["epigram", "predict"]
+app.start()
 """
 
 
