@@ -18,7 +18,7 @@ from epigram.data.validation import violations
 from epigram.data.validation.cross_row_rules import apply_rules
 from epigram.data.validation.row_index import Rows
 from epigram.data.validation.row_rules import scan_rows
-from epigram.data.validation.settings import Action, ValidateSettings
+from epigram.data.validation.settings import ValidateSettings
 from epigram.text.dataset.text_matching import label_column, loose_text
 from epigram.text.dataset.validated_corpus import SPLITS
 
@@ -80,9 +80,8 @@ def check_rows(frame: pl.DataFrame, name: str, source: Source, settings: Validat
     """
     located = frame.with_columns(file=pl.lit(f"{name}.parquet"), line=pl.int_range(1, pl.len() + 1))
     scan = scan_rows(Rows(located.lazy()), source.task, source.labels)
-    actions: dict[str, Action] = {rule: getattr(settings, key) for rule, key in violations.SETTINGS.items()}
     try:
-        apply_rules(scan, source.labels, settings.min_per_class, actions)
+        apply_rules(scan, source.labels, settings.min_per_class, violations.actions_of(settings))
     except DataError as error:
         raise DataError(f"{name} with the new rows has {error}") from None
 

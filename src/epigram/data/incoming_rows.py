@@ -21,7 +21,7 @@ from epigram.data.tables import MissingColumnError, Options, TextTableReader, de
 from epigram.data.validation import violations
 from epigram.data.validation.row_index import Rows
 from epigram.data.validation.row_rules import scan_rows
-from epigram.data.validation.settings import Action, ValidateSettings
+from epigram.data.validation.settings import ValidateSettings
 from epigram.text.dataset.text_matching import label_column
 
 TEXT_SUFFIX = ".txt"
@@ -89,29 +89,27 @@ def _read_unchanged(file: Path, source: Source) -> tuple[str, pl.DataFrame]:
     return before, result
 
 
-def read_file(file: Path, source: Source) -> pl.DataFrame:
-    """Return the rows of one file with their labels, not validated. Raises DataError if the file cannot be read."""
-    return _read(file, source, {})
-
-
 def read_texts(file: Path, source: Source) -> list[str]:
     """Return the non-empty texts of one file, with or without labels. Raises DataError if it cannot be read."""
     unlabelled = replace(source, task="tokens")  # the rows of this task need no labels
     if file.suffix.lower() == TEXT_SUFFIX:
         frame = _read_corpus(file, unlabelled, TextTableReader.detect(file, {"reader": "lines"}))
     else:
-        frame = _read(file, unlabelled, {"label": None})
+        frame = read_file(file, unlabelled, {"label": None})
     return frame.filter(pl.col("text") != "")["text"].to_list()
 
 
-def _read(file: Path, source: Source, options: Options) -> pl.DataFrame:
-    """Return the rows of a table; `options` override those of the source."""
+def read_file(file: Path, source: Source, options: Options | None = None) -> pl.DataFrame:
+    """Return the rows of a table with their labels, not validated; `options` override the options of the source.
+
+    Raises DataError if the file cannot be read.
+    """
     known, suffix = formats(), file.suffix.lower()
     if suffix not in known:
         raise DataError(f"{file} has an unsupported file type; expected {', '.join(known)}; convert or remove it")
     is_csv = source.read.get("reader") == known[suffix]["reader"] == "csv"
     own = _columns(source) | (_csv_format(file, source) if is_csv else {})
-    return _read_corpus(file, source, detect(file, own | options))
+    return _read_corpus(file, source, detect(file, own | (options or {})))
 
 
 def _columns(source: Source) -> Options:
@@ -150,10 +148,8 @@ def _read_corpus(file: Path, source: Source, options: Options) -> pl.DataFrame:
 def _drop_invalid(frame: pl.DataFrame, source: Source, settings: ValidateSettings) -> pl.DataFrame:
     """Drop the rows that violate a rule with the action drop; raise DataError for violations that are errors."""
     scan = scan_rows(Rows(frame.lazy()), source.task, source.labels)
-    actions: dict[str, Action] = {rule: getattr(settings, name) for rule, name in violations.SETTINGS.items()}
+    actions = violations.actions_of(settings)
     violations.raise_violations(scan.violations, actions, source.labels)
-    to_drop = scan.violations.filter(
-        pl.col("rule").is_in([rule for rule, action in actions.items() if action == "drop"])
-    )
+    to_drop = violations.rows_to_drop(scan.violations, actions)
     kept = frame.with_row_index("#row").filter(~pl.col("#row").is_in(to_drop["row"].implode()))
     return kept.select("text", label_column(frame.columns), "file", "line")

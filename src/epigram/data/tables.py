@@ -103,18 +103,15 @@ def detect(path: Path, options: Options) -> Options:
         raise ParameterError(f"{path} has an unsupported file type; expected {', '.join(known)}")
     if not path.is_file():
         raise InputMissingError(f"{path} is {'a folder; expected a file' if path.is_dir() else 'missing'}")
-    return _table_reader(known[suffix]["reader"]).detect(path, known[suffix] | options)
+    kind: Any = KINDS[known[suffix]["reader"]]
+    return dict(kind.detect(path, known[suffix] | options))
 
 
 def reader_of(options: Options) -> TableReader:
     """Return the reader that `options` describe."""
-    return _table_reader(options["reader"])(**{key: value for key, value in options.items() if key != "reader"})
-
-
-def _table_reader(name: str) -> type[TableReader]:
-    kind = KINDS[name]
-    assert issubclass(kind, TableReader)
-    return kind
+    kind: Any = KINDS[options["reader"]]
+    reader: TableReader = kind(**{key: value for key, value in options.items() if key != "reader"})
+    return reader
 
 
 @dataclass(frozen=True)

@@ -172,8 +172,3 @@ def svg(theme: Mapping[str, Any] = THEME, **spec: Any) -> str:
     import vl_convert
 
     return str(vl_convert.vegalite_to_svg(spec, config=dict(theme), allowed_base_urls=[]))
-
-
-def render_external(plot: Mapping[str, Any]) -> str:
-    """Render an external specification unchanged, on a white background."""
-    return svg({"background": "white", "font": FONT, "padding": 8}, **plot)

@@ -138,13 +138,10 @@ def test_interval(row: Row, summary: Summary) -> Cell:
     return Cell(text, interval=Interval(value=row.test_score, low=row.test_low, high=row.test_high))
 
 
-@column(
-    {
-        "file": "test {score} [{level} interval]",
-        "terminal": "test, {level} interval",
-        "dashboard": "test, {level} interval",
-    }
-)
+INTERVAL = "test, {level} interval"
+
+
+@column({"file": "test {score} [{level} interval]", "terminal": INTERVAL, "dashboard": INTERVAL})
 def test_score_and_interval(row: Row, summary: Summary) -> Cell:
     """Score on the test set in percent, averaged over the seeds, and its confidence interval."""
     if summary.labels_no_words(row):
@@ -243,10 +240,7 @@ def choice(row: Row, summary: Summary) -> Cell:
     return Cell(OUTCOMES[row.outcome])
 
 
-@column(
-    {"page": "vs. best,\ndev"},
-    kind="mark",
-)
+@column({"page": "vs. best,\ndev"}, kind="mark")
 def against_best_on_dev(row: Row, summary: Summary) -> Cell:
     """Difference from the best system on the development set; p is corrected by Holm’s method."""
     if row.outcome == "unranked":
@@ -254,10 +248,7 @@ def against_best_on_dev(row: Row, summary: Summary) -> Cell:
     return Cell("best") if row.p_dev is None else _against("worse" if row.outcome == "worse" else "tie", row.p_dev)
 
 
-@column(
-    {"page": "vs. chosen,\ntest"},
-    kind="mark",
-)
+@column({"page": "vs. chosen,\ntest"}, kind="mark")
 def against_chosen_on_test(row: Row, summary: Summary) -> Cell:
     """Difference from the chosen system on the test set; p is corrected by Holm’s method."""
     return Cell("") if row.test_outcome is None else _against(row.test_outcome, row.p_test)

@@ -170,6 +170,7 @@ def render_difference(
     plots: Mapping[str, Mapping[str, Any]],
 ) -> str:
     """Return the page of the differences; `plots` maps names to Vega-Lite specifications with inline data."""
+    white = {"background": "white", "font": charts.FONT, "padding": 8}
     env = report_environment()
     env.filters |= {"short": formats.short, "signed": formats.signed}
     return env.get_template("difference.html.j2").render(
@@ -177,7 +178,7 @@ def render_difference(
         new=new,
         metrics=metrics,
         params=params,
-        plots={name: Markup(charts.render_external(plot)) for name, plot in plots.items()},
+        plots={name: Markup(charts.svg(white, **plot)) for name, plot in plots.items()},
         light=charts.COLOURS,
         dark=DARK,
     )

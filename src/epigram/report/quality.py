@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from markupsafe import Markup
 
 from epigram.evaluation.comparison.formats import percent
@@ -16,19 +14,11 @@ from epigram.text.dataset.language import Language
 SHOWN = 20  # suspects, and pairs
 
 
-@dataclass(frozen=True)
-class Curve:
-    """The learning curve as a chart and a sentence."""
-
-    chart: Markup
-    outlook: str
-
-
 def render_quality(quality: DataQuality, language: Language) -> str:
     """Return an HTML fragment, in which every text and label is escaped."""
-    curve = quality.curve and Curve(Markup(charts.learning_curve(quality.curve)), outlook(quality.curve))
-    template = report_environment().get_template("quality.html.j2")
-    return template.render(quality=quality, curve=curve, shown=SHOWN, language=language)
+    env = report_environment()
+    env.filters |= {"chart": lambda curve: Markup(charts.learning_curve(curve)), "outlook": outlook}
+    return env.get_template("quality.html.j2").render(quality=quality, shown=SHOWN, language=language)
 
 
 def describe_quality(quality: DataQuality) -> str:

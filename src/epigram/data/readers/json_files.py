@@ -12,8 +12,9 @@ from epigram.core.config_types import parse_json, shown
 from epigram.core.errors import DataError, ParameterError
 from epigram.data.decoding import decode, read_lines
 from epigram.data.readers import Reader, register
+from epigram.data.readers.posts import COLUMNS
 from epigram.data.sources.access import is_safe_path
-from epigram.data.tar_contents import COLUMNS, iter_contents
+from epigram.data.sources.archives import iter_contents
 
 
 @register("json_files")

@@ -11,7 +11,10 @@ import polars as pl
 from epigram.core.errors import DataError
 from epigram.data.decoding import decode
 from epigram.data.readers import Reader, register
-from epigram.data.tar_contents import COLUMNS, iter_contents
+from epigram.data.sources.archives import iter_contents
+
+# columns of readers that make a row of each file
+COLUMNS = pl.Schema({"file": pl.String(), "line": pl.Int64(), "text": pl.String(), "label": pl.String()})
 
 
 @register("posts")

@@ -13,7 +13,7 @@ import polars as pl
 from epigram.core.errors import DataError
 from epigram.data.decoding import decode
 from epigram.data.readers import Reader, register
-from epigram.data.tar_contents import iter_contents
+from epigram.data.sources.archives import iter_contents
 
 DOCUMENT = re.compile(r"<REUTERS ([^>]*)>(.*?)</REUTERS>", re.DOTALL)
 TOPICS = re.compile(r"<TOPICS>(.*?)</TOPICS>", re.DOTALL)

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
 from epigram.core.config_types import shown
-from epigram.core.errors import DataError
+from epigram.core.errors import DataError, InputMissingError
 from epigram.core.limits import LIMITS, Limits
 
 CORRUPTION_ERRORS = (
@@ -109,6 +109,19 @@ def iter_members(archive: Path, limits: Limits = LIMITS) -> Iterator[ArchiveFile
                 raise DataError(f"{archive.name} has more than {limits.members} members; possibly an archive bomb")
             if member is not None:
                 yield member
+
+
+def iter_contents(archive: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
+    """Yield the path and content of every file of an archive.
+
+    Raises DataError as `iter_members` does, InputMissingError for a missing archive.
+    """
+    if not archive.is_file():
+        raise InputMissingError(f"{archive} is missing; run the download stage (dvc repro)")
+    for member in iter_members(archive):
+        with translate_archive_errors(archive):
+            content = member.stream.read()
+        yield member.path, content
 
 
 def _tar_members(archive: Path, limits: Limits) -> Iterator[ArchiveFile | None]:

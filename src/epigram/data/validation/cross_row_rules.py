@@ -166,7 +166,7 @@ def apply_rules(
     found = pl.concat(
         [scan.violations, find_duplicates(comparable), find_conflicts(comparable), find_leaks(comparable)]
     )
-    to_drop = found.filter(pl.col("rule").is_in([rule for rule, action in actions.items() if action == "drop"]))
+    to_drop = violations.rows_to_drop(found, actions)
     kept = _drop_rows(scan.index.split, to_drop)
     labelled = _drop_rows(kept, found.filter(pl.col("rule").is_in(LABEL_RULES)))
     classes = check_classes(scan, labelled, labels, min_per_class, inferred=inferred)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,7 +76,7 @@ def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) ->
     scan = scan_rows(rows, source.task, declared, tokens=labels_tokens(rows.schema))
     labels = list(declared) or _sorted_labels(scan.index.labels)
     check_named_labels(source, labels, f"data/sources/{source.name}.yaml")
-    actions: dict[str, Action] = {rule: getattr(settings, name) for rule, name in violations.SETTINGS.items()}
+    actions = violations.actions_of(settings)
     results = apply_rules(scan, labels, settings.min_per_class, actions, inferred=tokens_only)
     repeated, label_codes = scan.index.repeated, scan.index.labels
     folds = 0  # a dev split, which corpora with token labels always have
@@ -181,18 +182,13 @@ def _output_parts(
         leaking = shared[name].filter(in_train(shared[name], shared["train"]))["row"].to_numpy()
         is_leaked[leaking], flagged[name] = True, len(leaking)
 
-    def columns(batch: pl.DataFrame) -> pl.DataFrame:
-        return batch.select("row", pl.exclude("row", "file", "line", "split"))
+    def finish(name: str, batch: pl.DataFrame) -> pl.DataFrame:
+        columns, row = batch.select("row", pl.exclude("row", "file", "line", "split")), batch["row"].to_numpy()
+        if name != "train":
+            return columns.with_columns(in_train=pl.Series(is_leaked[row], dtype=pl.Boolean))
+        return columns if fold is None else columns.with_columns(fold=pl.Series(fold[row]))
 
-    def with_leaks(batch: pl.DataFrame) -> pl.DataFrame:
-        return columns(batch).with_columns(in_train=pl.Series(is_leaked[batch["row"].to_numpy()], dtype=pl.Boolean))
-
-    def with_folds(batch: pl.DataFrame) -> pl.DataFrame:
-        named = columns(batch)
-        return named if fold is None else named.with_columns(fold=pl.Series(fold[batch["row"].to_numpy()]))
-
-    finish = {name: with_folds if name == "train" else with_leaks for name in SPLITS}
-    return {name: Part(rows, split == code, finish[name]) for code, name in enumerate(SPLITS)}, flagged
+    return {name: Part(rows, split == code, partial(finish, name)) for code, name in enumerate(SPLITS)}, flagged
 
 
 def _describe_corpus(

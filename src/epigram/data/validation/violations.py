@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from epigram.core.errors import DataError
-from epigram.data.validation.settings import Action
+from epigram.data.validation.settings import Action, ValidateSettings
 
 EMPTY = "empty text"
 NUL = "NUL byte"
@@ -75,6 +75,16 @@ def corpus_violations(column: str, values: Sequence[str | None], rule: str) -> p
 def count_by_rule(found: pl.DataFrame) -> dict[str, int]:
     """Return the number of violations of each rule, in the order of first appearance."""
     return dict(found.group_by("rule", maintain_order=True).len().iter_rows())
+
+
+def rows_to_drop(found: pl.DataFrame, actions: Mapping[str, Action]) -> pl.DataFrame:
+    """Return the violations of rules with the action drop."""
+    return found.filter(pl.col("rule").is_in([rule for rule, action in actions.items() if action == "drop"]))
+
+
+def actions_of(settings: ValidateSettings) -> dict[str, Action]:
+    """Return the action of each rule whose action is a setting."""
+    return {rule: getattr(settings, name) for rule, name in SETTINGS.items()}
 
 
 def raise_violations(found: pl.DataFrame, actions: Mapping[str, Action], labels: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from unicodedata import category
 
 from tokenizers import Tokenizer
 
-from epigram.core.config_types import has_type
+from epigram.core.config_types import find_fault
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import read_json
 from epigram.text.dataset.language import Language
@@ -124,11 +124,9 @@ def read_prompt(folder: Path) -> Prompt:
     """Read the prompt that the augment stage wrote into `folder`. Raises InputMissingError or DataError."""
     path = folder / "prompt.json"
     value = read_json(path)
-    if not isinstance(value, dict) or not all(
-        has_type(value.get(key), hint) for key, hint in get_type_hints(Prompt).items()
-    ):
-        raise DataError(f"{path} is not a valid prompt: delete it and run dvc repro augment")
-    content: Prompt = value  # type: ignore[assignment]
+    if fault := find_fault(value, get_type_hints(Prompt), "prompt"):
+        raise DataError(f"{path} is not a valid prompt ({fault}): delete it and run dvc repro augment")
+    content: Prompt = value
     return content
 
 
