@@ -23,7 +23,9 @@ from epigram.recipes.registry import RECIPES
 from epigram.training.config import TrainingConfig
 from epigram.training.fitters import KINDS as FITTERS
 from epigram.training.fitters import FitOptions
+from epigram.training.loop.callback import Callback
 from epigram.training.loop.trainer import Trainer
+from epigram.training.objectives.base import Evaluation
 from epigram.training.objectives.label_objective import label_objective
 from tests.support.outputs import logits, padded
 from tests.support.small_systems import (
@@ -61,8 +63,29 @@ def once(name: str) -> Any:
     return trained(recipe_of(name))
 
 
+class UntilLearned(Callback):
+    """End of a training whose model has learned the labels of all `texts`; if each has one, also those of tokens."""
+
+    def __init__(self, texts: TextBatches) -> None:
+        self.texts, self.learned = texts, False
+
+    def after_evaluation(self, trainer: Trainer, evaluation: Evaluation) -> None:
+        if evaluation.score < 1:
+            return
+        found = predict(trainer.model, self.texts)
+        trainer.model.train()
+        whole = found.multi or found.tokens is None
+        self.learned = whole or min(dev_score(found, self.texts, part) for part in ("sentence", "token")) > 0.97
+
+    def stops(self, trainer: Trainer) -> bool:
+        return self.learned
+
+
 def fit(recipe: Recipe, model: Any, texts: TextBatches, *, epochs: int, rate: float, seed: int = 0) -> Any:
-    """Train `model` on `texts` and hold out the same rows; with 10 epochs or more, one batch has all rows."""
+    """Train `model` on `texts` and hold out the same rows; with 10 epochs or more, one batch has all rows.
+
+    Such a training ends as soon as the model has learned the rows.
+    """
     if recipe.kind != "classifier":
         options = FitOptions(config=TrainingConfig(), path="systems.x", seed=seed, rate=rate)
         return FITTERS[recipe.kind](model, texts, texts, options).model
@@ -71,7 +94,10 @@ def fit(recipe: Recipe, model: Any, texts: TextBatches, *, epochs: int, rate: fl
         epochs=epochs, batch_size=size, learning_rate=rate, patience=min(epochs, 60), weight_decay=0.0,
         stop_on=recipe.train.get("stop_on", "sentence"),
     )  # fmt: skip
-    Trainer(model, label_objective(texts, texts, config), seed=seed).run()
+    trainer = Trainer(model, label_objective(texts, texts, config), seed=seed)
+    if epochs >= 10:
+        trainer.callbacks.append(UntilLearned(texts))
+    trainer.run()
     return model
 
 

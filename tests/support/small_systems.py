@@ -53,6 +53,7 @@ ALIKE = {  # systems whose modules all occur in another system
     *("mhal_sent", "mhal_sent_tok", "mhal_tok", "mhal_zero", "mlp", "smsp", "ernie", "macbert"),
     *("transformer", "transformer_cor", "transformer_hook", "transformer_pos"),
     *("bert", "bert_hth", "bert_hth_paper", "bert_hth_pta", "bert_pta"),
+    *("att_blstm", "dc", "smsp_e"),
 }
 
 
