@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -16,8 +17,9 @@ from epigram.core.files import read_json
 from epigram.inference.predictors.predictor import Predictor
 from epigram.models.serialization import load
 from epigram.text.dataset.encoded_dataset import View
+from epigram.training.distributed.resources import available_cores
 from tests.support.bad_input import Ended, Workshop
-from tests.support.certain import FILLERS, LABELS, WORD, run, run_to_augment, without_spans
+from tests.support.certain import FILLERS, LABELS, WORD, run, run_to_augment, run_to_train, train, without_spans
 from tests.support.hub_server import CHECKPOINT, REVISION, HubServer, environment, hub
 from tests.support.tiny_bert import write_bert
 
@@ -119,14 +121,14 @@ def test_encode_again_gives_the_same_view_without_the_hub(shop: Workshop, server
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "vocab.txt"])
-def test_a_file_that_was_changed_is_refused_by_encode_and_train(shop: Workshop, server: HubServer, file: str) -> None:
+def test_a_file_that_was_changed_is_refused_by_encode_and_train(shop: Workshop, file: str) -> None:
     path = shop.root / SNAPSHOT / file
     content = path.read_bytes()
     path.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
     said = f"checkpoint '{CHECKPOINT}': {SNAPSHOT / file} was changed after the download; delete {SNAPSHOT} and run"
     try:
         for words in (ENCODE, ("train", "bert", "data/encoded/token", "data/pretrained/token")):
-            run_stage(shop, server, *words, str(shop.out)).refused(65, said)
+            shop.stage(*words, shop.out).refused(65, said)
             assert shop.left() == []
     finally:
         path.write_bytes(content)
@@ -137,7 +139,7 @@ def test_a_model_needs_the_download_in_its_project(shop: Workshop, server: HubSe
     folder = shop.root / SNAPSHOT
     folder.rename(folder.with_name("away"))
     try:
-        ended = run_stage(shop, server, "train", "bert", "data/encoded/token", "data/pretrained/token", str(shop.out))
+        ended = shop.stage("train", "bert", "data/encoded/token", "data/pretrained/token", shop.out)
         ended.refused(
             66, f"checkpoint '{CHECKPOINT}' is not in .epigram/hub; the stage encode downloads it: run dvc repro"
         )
@@ -146,3 +148,18 @@ def test_a_model_needs_the_download_in_its_project(shop: Workshop, server: HubSe
         assert (shop.left(), [path.name for path in folder.parent.iterdir()]) == ([], ["away"])
     finally:
         folder.with_name("away").rename(folder)
+
+
+def test_a_model_with_a_prompt_predicts_the_same_without_its_checkpoint(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path)
+    checkpoint = write_bert(shop.root / "data/local/bert", (*WORD.values(), *FILLERS))
+    view = {"tokenizer": "wordpiece", "prompt": True, "checkpoint": "data/local/bert"}
+    shop.params(systems={"bert_pta": {"view": "token", "train": {"epochs": 1}}}, views={"token": view})
+    without_spans(shop)
+    run_to_train(shop)
+    train(shop, "bert_pta")
+    folder, texts = shop.root / "data/models/bert_pta/seed-0", ["some goal today", "a bad book, and a long one"]
+    assert read_json(folder / "manifest.json")["training"]["threads"] == available_cores()
+    before = Predictor(folder).probabilities(texts)
+    checkpoint.rename(checkpoint.with_name("gone"))
+    np.testing.assert_array_equal(Predictor(folder).probabilities(texts), before)
