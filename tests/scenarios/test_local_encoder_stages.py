@@ -31,7 +31,7 @@ def finished(shop: Workshop, given: dict[str, NDArray[Any]], rate: float) -> Wor
     """Run all stages on a corpus in which one word decides the label, with the checkpoint, whose arrays are `given`."""
     np.savez(shop.root / "given", **given)  # type: ignore[arg-type]
     systems: dict[str, Any] = {name: {"view": "token"} for name in NAMES}
-    systems["bert"]["train"] = {"epochs": 8, "learning_rate": rate, "batch_size": 16}
+    systems["bert"]["train"] = {"epochs": 12, "learning_rate": rate, "batch_size": 16}
     shop.params(systems=systems, views={"token": {"tokenizer": "wordpiece", "checkpoint": CHECKPOINT}})
     without_spans(shop)
     run_to_train(shop)
