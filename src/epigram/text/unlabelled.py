@@ -9,7 +9,7 @@ by jieba: all characters of one jieba word belong together (whole-word masking, 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -88,20 +88,6 @@ def read_lines(path: Path) -> Iterator[str]:
         raise DataError(f"{path} contains no text; expected one text per line")
 
 
-class FurtherTexts:
-    """Texts of a file, one per line, without those whose keys are in `held_out`, which `left_out` counts."""
-
-    def __init__(self, file: Path, held_out: Container[int]) -> None:
-        self.file, self.held_out, self.left_out = file, held_out, 0
-
-    def __iter__(self) -> Iterator[str]:
-        for text in read_lines(self.file):
-            if text_key(text) in self.held_out:
-                self.left_out += 1
-            else:
-                yield text
-
-
 def write_texts(folder: Path, view: View, further: Path | None) -> int:
     """Write the training texts of `view` and the texts of the file `further` into `folder`, batch by batch.
 
@@ -109,13 +95,16 @@ def write_texts(folder: Path, view: View, further: Path | None) -> int:
     Each of the parts `train` and `held` (one text in HELD_OUT_INTERVAL) has the arrays `ids` (T,), `starts` (T,), true
     where a word begins, and `offsets` (N + 1,).
     """
-    tokenizer = load(view.tokenizer_json)
+    tokenizer, train = load(view.tokenizer_json), view.split("train").ids
     words = WordStarts(vocabulary_of(tokenizer), language=view.language, pieces=view.tokenizer == "wordpiece")
-    texts = None if further is None else FurtherTexts(further, read_keys(view.folder))
-    count = 0
+    encoder, known = TextEncoder(tokenizer), set() if further is None else read_keys(view.folder)
+    rest = iter(()) if further is None else read_lines(further)
+    count = left_out = 0
     with ExitStack() as stack:
         files = {part: _open_files(stack, folder, part) for part in PARTS}
-        for ids in _batches(view, TextEncoder(tokenizer), () if texts is None else texts):
+
+        def append(ids: Ragged[np.int32]) -> None:
+            nonlocal count
             starts = ids.with_values(words.find(ids))
             held = (count + np.arange(len(ids))) % HELD_OUT_INTERVAL == 0
             for part, rows in zip(PARTS, (~held, held), strict=True):
@@ -123,7 +112,15 @@ def write_texts(folder: Path, view: View, further: Path | None) -> int:
                 tokens.append(ids[rows])
                 flags.append(starts[rows].values)
             count += len(ids)
-    return 0 if texts is None else texts.left_out
+
+        for first in range(0, len(train), BATCH):
+            append(train[first : first + BATCH])
+        while batch := list(islice(rest, BATCH)):
+            texts = [text for text in batch if text_key(text) not in known]
+            left_out += len(batch) - len(texts)
+            if texts:
+                append(encoder.encode(texts, NO_LIMIT).ids)
+    return left_out
 
 
 def _open_files(stack: ExitStack, folder: Path, part: str) -> tuple[RaggedWriter, NpyWriter]:
@@ -133,13 +130,3 @@ def _open_files(stack: ExitStack, folder: Path, part: str) -> tuple[RaggedWriter
         for name, dtype in (("ids", np.int32), ("offsets", np.int64), ("starts", np.bool_))
     )
     return RaggedWriter(ids, offsets), starts
-
-
-def _batches(view: View, encoder: TextEncoder, further: Iterable[str]) -> Iterator[Ragged[np.int32]]:
-    """Yield the token ids of some texts at a time."""
-    train = view.split("train").ids
-    for first in range(0, len(train), BATCH):
-        yield train[first : first + BATCH]
-    rest = iter(further)
-    while texts := list(islice(rest, BATCH)):
-        yield encoder.encode(texts, NO_LIMIT).ids
