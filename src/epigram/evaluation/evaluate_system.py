@@ -50,9 +50,9 @@ def evaluate_system(
 ) -> Evaluated:
     """Return all metrics of one system from its predictions.
 
-    `seeds`, `costs`, `alone` and `temperatures` have one entry per seed; a temperature is the one that the model
-    divides its logits by, by default 1. `decision` is what selects the labels of a text that may have several.
-    `thresholds` (K, C) are those of the models, by default tuned on dev.
+    `seeds`, `costs`, `alone` and `temperatures` have one entry per seed. A model divides its logits by its temperature,
+    by default 1. `decision` is what selects the labels of a text that may have several. The models' `thresholds` (K, C)
+    are tuned on dev by default.
 
     Raises ParameterError if a seed predicts NaN or infinite values, ValueError if shapes do not match.
     """

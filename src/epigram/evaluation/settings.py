@@ -22,9 +22,9 @@ class ExamineSettings(Strict):
 class EvaluateSettings(Strict):
     """Confidence intervals, calibration and speed measurement."""
 
-    resamples: Positive = 2_000  # of the bootstrap
-    confidence: OpenShare = 0.95  # of the intervals
-    bins: Positive = 10  # of the calibration diagram
+    resamples: Positive = 2_000  # resamples of the bootstrap
+    confidence: OpenShare = 0.95  # confidence level of the intervals
+    bins: Positive = 10  # bins of the calibration diagram
     surest_errors: Count = 20  # wrong predictions of the highest probability that the report shows
     timing_texts: Positive = 256  # texts that are predicted one at a time to measure the time; fewer of a slow system
 
@@ -35,7 +35,8 @@ class EnsembleSettings(Strict):
 
     enabled: bool = True  # whether the ensemble competes with the systems
     rounds: Positive = 20  # additions of a member
-    parts: Annotated[int, Range(ge=2)] = 5  # of the development rows; weights chosen on the others are scored on each
+    # parts of the development rows; each is scored with weights chosen on the other parts
+    parts: Annotated[int, Range(ge=2)] = 5
 
 
 @dataclass(frozen=True, kw_only=True)

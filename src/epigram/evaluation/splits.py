@@ -34,8 +34,8 @@ class Target:
 class GoldSplit:
     """Gold labels of one split; labels are (N,) class numbers or, for multi-label, (N, C) zeros and ones.
 
-    `folds` are those of the rows if a cross-validation of train replaces the split. `groups` has the same number for
-    rows whose texts differ at most in case, width, punctuation or whitespace.
+    `folds` are the rows' folds if a cross-validation of train replaces the split. `groups` has the same number for rows
+    whose texts differ at most in case, width, punctuation or whitespace.
     """
 
     labels: Ints
@@ -78,7 +78,7 @@ class ScoredSplit:
 def score_split(
     target: Target, truth: GoldSplit, output: SystemOutput, thresholds: Floats, decision: Decision
 ) -> ScoredSplit:
-    """Compare a system's predictions with the gold labels; `thresholds` (K, C) are those of a multi-label task."""
+    """Compare a system's predictions with the gold labels; `thresholds` (K, C) are for a multi-label task."""
     texts = predict_labels(target.task, truth.labels, output.probabilities, thresholds, decision, truth.folds)
     scores = replace(texts.row_scores(), spread=fold_spread(truth.folds))
     if truth.words is None:

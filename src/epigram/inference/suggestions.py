@@ -34,7 +34,7 @@ def suggest(predictor: BasePredictor, pool: Path, text: str, count: int) -> pl.D
     """Return the rows of the at most `count` texts of `pool` that are most worth labelling, most uncertain first.
 
     The pool is a file with one text per line, or a table with the texts in the column `text`; the rows have all its
-    columns and those of ADDED. Empty texts, equal texts and texts similar to a suggested one are skipped. Raises
+    columns and the columns ADDED. Empty texts, equal texts and texts similar to a suggested one are skipped. Raises
     DataError if the pool has no text, ParameterError for columns that do not fit.
     """
     candidates: pl.DataFrame | None = None

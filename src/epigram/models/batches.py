@@ -18,7 +18,7 @@ from epigram.nn.layers.types import Tokens
 
 Rows = NDArray[np.int64]
 UNLABELLED = -1
-NO_WORD = -1.0  # of prompt, special tokens and padding
+NO_WORD = -1.0  # word weight of prompt, special tokens and padding
 EMPTY = -1  # start of a text without tokens, which is read as one unknown token
 BLOCK = 100_000  # texts whose positions are in memory at once
 POOL = 64  # batches per pool; the texts of a pool are sorted together
@@ -210,7 +210,7 @@ def as_tensor(values: NDArray[Any], device: torch.device | str) -> Tensor:
     array = np.ascontiguousarray(values)
     if array.flags.writeable:
         return torch.from_numpy(array).to(device)
-    with warnings.catch_warnings():  # of a memory-mapped file, which PyTorch warns not to write to
+    with warnings.catch_warnings():  # PyTorch warns not to write to a memory-mapped file
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(array).to(device)
 

@@ -16,11 +16,11 @@ from epigram.nn.layers.types import Encoded, Prediction, Tokens
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierConfig(Strict):
-    """Configuration of a classifier, whose settings are those of its encoder and its head."""
+    """Configuration of a classifier; only its encoder and its head have settings."""
 
     kind: ClassVar[str] = "classifier"
     by_gradient: ClassVar[bool] = True
-    train_settings: ClassVar[tuple[str, ...] | None] = None  # those with an effect; None: all
+    train_settings: ClassVar[tuple[str, ...] | None] = None  # settings with an effect; None: all
 
     def check_head(self, head: Any) -> None:
         """Accept the settings of any `head`."""

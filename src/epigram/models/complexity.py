@@ -17,15 +17,14 @@ from epigram.nn.layers.types import Tokens
 from epigram.nn.torch_adapter import CPU_ATTENTION, count_flops
 
 CHARACTERS_PER_TOKEN = 5  # assumed characters per token, for models that read characters
-BATCH_TOKENS = 64 * 100  # of the batch in DMSP, Table 4: 64 texts of 100 tokens
+BATCH_TOKENS = 64 * 100  # batch size in DMSP, Table 4: 64 texts of 100 tokens
 UNWEIGHTED = {"bmm", "baddbmm", CPU_ATTENTION}  # products of hidden states with each other, for example in attention
 
 
 def flops(model: nn.Module, length: int, frame: TextTemplate) -> int:
     """Return the floating-point operations of one text of `length` tokens, prompt and special tokens included.
 
-    Matrix products, those of fused attention included, and convolutions are counted. A multiply-add counts as two
-    operations.
+    Matrix products, also inside fused attention, and convolutions are counted. A multiply-add counts as two operations.
     """
     return sum(_operations(model, length, frame).values())
 
@@ -44,7 +43,7 @@ def _operations(model: nn.Module, length: int, frame: TextTemplate) -> dict[str,
     """Return the floating-point operations of one text by the name of the operator."""
     if isinstance(model, LinearSvm):  # one weight per class and n-gram
         count = _count_ngrams(length, model.counted.orders)
-        if model.counted.spelled is not None:  # of each token between two marks
+        if model.counted.spelled is not None:  # n-grams of each token between two marks
             count += length * _count_ngrams(CHARACTERS_PER_TOKEN + 2, model.counted.spelled)
         return {"ngrams": 2 * model.classes * count}
     text = torch.arange(length - len(frame.prefix_ids) - len(frame.suffix_ids)) % frame.vocabulary

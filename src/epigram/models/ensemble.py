@@ -23,7 +23,7 @@ from epigram.process.display import escape_markdown
 
 
 def is_valid(config: dict[str, Any], labels: Any) -> bool:
-    """Return whether `config` and the `labels` of texts are those of an ensemble."""
+    """Return whether `config` and the `labels` of texts describe an ensemble."""
     values: list[Any] = [config.get(name) for name in ("weights", "temperature", "thresholds")]
     weights, temperature, thresholds = values
     return (

@@ -20,7 +20,7 @@ Weighting = Literal["tfidf", "naive_bayes"]
 
 
 class SvmSettings(NamedTuple):
-    """Settings of one fit, none of which is `auto`; the defaults are those of the configuration."""
+    """Settings of one fit, none of which is `auto`; the configuration has the same defaults."""
 
     orders: tuple[int, ...] = (1, 2)
     sublinear: bool = True
@@ -36,16 +36,16 @@ FIRST = SvmSettings()
 class LinearSvmConfig(Strict):
     """Settings of the linear SVM.
 
-    `orders` are the lengths of the n-grams of tokens, and `characters` those of the n-grams of the characters of each
-    token, none by default. Of the n-grams that occur in at least `min_rows` training texts, the `features` most
-    frequent ones are kept. `sublinear` counts n occurrences in a text as 1 + log n. `weighting: naive_bayes` multiplies
-    the features of each class by their log-count ratios (Wang and Manning, 2012). `penalty` is C of liblinear. What is
+    `orders` are the lengths of token n-grams, and `characters` the lengths of character n-grams inside each token, none
+    by default. Of the n-grams that occur in at least `min_rows` training texts, the `features` most frequent are kept.
+    `sublinear` counts n occurrences in a text as 1 + log n. `weighting: naive_bayes` multiplies the features of each
+    class by their log-count ratios (Wang and Manning, 2012). `penalty` is C of liblinear. A setting with the value
     `auto` is chosen on dev.
     """
 
     kind: ClassVar[str] = "linear_svm"
     by_gradient: ClassVar[bool] = False
-    train_settings: ClassVar[tuple[str, ...]] = ("max_length", "class_weight")  # those with an effect
+    train_settings: ClassVar[tuple[str, ...]] = ("max_length", "class_weight")  # settings with an effect
     labels_tokens: ClassVar[bool] = False
 
     orders: list[Positive] | Auto = field(default_factory=lambda: list(FIRST.orders))
@@ -133,7 +133,7 @@ class LinearSvm(nn.Module):
 
     @property
     def share(self) -> float:
-        """L2 norm of the features of tokens, and of those of characters if they are counted."""
+        """L2 norm of the token features, and of the character features if these are counted."""
         return 1.0 if self.counted.spelled is None else 0.5**0.5
 
     def install(
@@ -156,7 +156,7 @@ class LinearSvm(nn.Module):
     def features(self, tokens: Tokens) -> tuple[Tensor, Tensor, Tensor]:
         """Return the known n-grams as (row (K,), feature (K,), TF-IDF value (K,)).
 
-        Each row has unit L2 norm. If characters are counted, those of tokens and those of characters have √½ each.
+        Each row has unit L2 norm. If characters are counted, token and character features have the norm √½ each.
         """
         row, feature, count = count_known(tokens, self.keys, self.counted)
         return row, feature, self.values(len(tokens.ids), row, feature, count)

@@ -44,7 +44,7 @@ def of_saved(folder: Path, facts: dict[str, Any]) -> dict[str, str]:
 def read_provenance(folder: Path) -> dict[str, str]:
     """Return the provenance in the manifest of a verified `folder`; empty for a model of an older version.
 
-    Raises DataError if it is malformed, or if its checksum of the weights is not that of the manifest.
+    Raises DataError if it is malformed, or if it and the manifest disagree on the checksum of the weights.
     """
     content = read_json(folder / MANIFEST)
     provenance = content.get(PROVENANCE, {})
@@ -168,7 +168,7 @@ def require_unchanged(folder: Path) -> Iterator[None]:
 
 
 def _stamps(folder: Path) -> list[tuple[str, int, int, int]]:
-    """Return name, inode, size and modification time of the folder and its files, without those that do not exist."""
+    """Return name, inode, size and modification time of the folder and its files, as far as they exist."""
     stamps = []
     for path in (folder, *(sorted(folder.iterdir()) if folder.is_dir() else ())):
         with suppress(OSError):
@@ -178,7 +178,7 @@ def _stamps(folder: Path) -> list[tuple[str, int, int, int]]:
 
 
 def _read_checksums(folder: Path) -> dict[str, str]:
-    """Return the checksums by file name; every name is that of an entry of the folder."""
+    """Return the checksums by file name; each name is an entry of the folder."""
     manifest = read_json(folder / MANIFEST)
     digests = manifest.get("sha256") if isinstance(manifest, dict) else None
     if not isinstance(digests, dict) or not has_type(digests, dict[str, str]):

@@ -16,7 +16,7 @@ CARD = "README.md"
 def model_card(
     recipe: Recipe, model: nn.Module, labels: list[str], facts: dict[str, Any], *, language: str, max_length: int
 ) -> str:
-    """Return the model card: what the model is, what it was trained on and how to use it."""
+    """Return the model card: description, training data and use of the model."""
     metadata = f"language: {language}\nlibrary_name: epigram\npipeline_tag: text-classification"
     return f"---\n{metadata}\n---\n\n{_text(recipe, model, labels, facts, language, max_length)}"
 

@@ -85,8 +85,8 @@ class Recipe:
     """Definition of a system.
 
     `model`, `encoder` and `head` hold a `kind` and its settings, as a saved model does. Only a classifier is built from
-    `encoder` and `head`. `train` are the training defaults from scratch. `checkpoint_train` are those that differ when
-    the encoder starts from a checkpoint.
+    `encoder` and `head`. `train` are the training defaults from scratch. `checkpoint_train` overrides them when the
+    encoder starts from a checkpoint.
     """
 
     name: str
@@ -133,10 +133,10 @@ class Recipe:
         return issubclass(MODELS[self.kind], ClassifierConfig)
 
     def starting_from(self, checkpoint: str | None) -> Recipe:
-        """Return this recipe with the training defaults for a view's `checkpoint`, or those from scratch if None.
+        """Return this recipe with the training defaults for a view's `checkpoint`, or without one if None.
 
-        Only a pretrained encoder starts from the checkpoint; for any other one it is no more than a tokenizer. A
-        Universal Sentence Encoder and a table of token vectors are encoders of their own.
+        Only a pretrained encoder starts from the checkpoint; any other encoder uses only its tokenizer. A Universal
+        Sentence Encoder and a table of token vectors are encoders of their own.
         """
         encoder = self.encoder
         starts = checkpoint is not None and encoder.get("kind") == "pretrained"
@@ -168,7 +168,7 @@ class Recipe:
         return bool(MODELS[self.kind].labels_tokens)  # type: ignore[attr-defined]
 
     def check(self, context: DataSpec, path: str = "") -> None:
-        """Raise the errors of `build`, except for those of weights, without building the model."""
+        """Raise the errors of `build`, except errors of weights, without building the model."""
         config = parse_part(MODELS, self.model, f"{path}.model")
         try:
             if not self.has_encoder:

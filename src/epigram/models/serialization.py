@@ -150,7 +150,7 @@ def read_out_of_fold(folder: Path) -> NDArray[np.float32]:
 
 
 def load(folder: Path, graph: Callable[..., Any] | None = None) -> Saved:
-    """Load a model folder. Weights, vocabulary and labels must be those that it was saved with.
+    """Load a model folder. Weights, vocabulary and labels must be unchanged since it was saved.
 
     `graph` opens the ONNX graph of an exported model; without `graph`, loading an exported model raises ParameterError.
     Raises InputMissingError for a missing file, DataError for a file that was changed or that does not fit this

@@ -108,7 +108,7 @@ def restore_forward(module: nn.Module) -> None:
 
 
 def softmax_gradient(gradient: Tensor, weights: Tensor) -> Tensor:
-    """Return the gradient of the scores, from that of their softmax over the last dimension and from the softmax.
+    """Return the gradient of the scores, given the `gradient` of their softmax `weights` over the last dimension.
 
     PyTorch's own kernel for it, if there is one, reads both once.
     """

@@ -34,8 +34,8 @@ class PruningResult:
     threshold: float | None = None
     score: str = ""  # name of the score of the layers, of dev_before and of dev_after
     accuracies: tuple[float, ...] = ()
-    dev_before: float = 0.0  # by `stop_on`, as is dev_after
-    dev_after: float = 0.0
+    dev_before: float = 0.0  # score of the original model by `stop_on`
+    dev_after: float = 0.0  # score of the shallower model by `stop_on`
     dev_accuracy: float = 0.0  # text score of the shallower model
 
 
@@ -90,7 +90,7 @@ def prune(
 
     Otherwise the result holds the original model. The shallower model is fine-tuned for `settings.epochs` epochs at
     `rate`, the learning rate of the original training. `by_gradient`: the original was trained by gradient descent;
-    any other model is not pruned, because fine-tuning would change what it is. Without `dev`, which folds of train
+    any other model is not pruned, because fine-tuning would change its kind. Without `dev`, which folds of train
     replace, no model is pruned.
     """
     if (obstacle := _obstacle(model, train, settings, config, by_gradient)) is not None:

@@ -17,7 +17,7 @@ class PruneSettings(Strict):
     threshold: Share | Literal["auto"] = "auto"  # ξ
     tolerance: Share = 0.01  # auto: ξ = best layer's accuracy − tolerance; also the maximum loss of a pruned model
     rule: Literal["equation", "algorithm", "shallowest"] = "equation"  # Eq. 5, Algorithm 1, epigram's own rule
-    drop: Literal["last", "worst"] = "last"  # for the paper's two rules; `shallowest` always keeps the first layers
+    drop: Literal["last", "worst"] = "last"  # layers that the paper's rules drop; `shallowest` keeps the first layers
     epochs: Positive = 2  # epochs of fine-tuning after dropping layers
 
     def check(self) -> None:

@@ -13,9 +13,9 @@ from epigram.pruning.depth import PruningResult, truncated_copy
 def seed_record(saved: Saved, pruned: PruningResult, facts: TrainingFacts, length: int) -> SeedPruning:
     """Return the record of one seed for pruning.json: depths before and after, ξ, and the trade-off table.
 
-    FLOPs are those of a text of `length` tokens, prompt included. In the table, `classifier_score` is α: the
-    development score of the base classifier on the last layer of that depth; `score` is the name of that score. The
-    score of the whole model may differ.
+    FLOPs are per text of `length` tokens, prompt included. In the table, `classifier_score` is α: the development score
+    of the base classifier on the last layer at this depth; `score` is the score's name. The score of the whole model
+    may differ.
     """
     if saved.model.depth == 0:
         return SeedPruning(seed=facts.seed, layered=False, reason=pruned.reason, accepted=pruned.accepted)

@@ -12,7 +12,7 @@ from epigram.models.recipe import Preset, Recipe
 ENCODER = {"kind": "pretrained"}
 TRAIN = {"epochs": 8, "patience": 3, "batch_size": 32, "learning_rate": 5e-4, "warmup": 0.1}
 CHECKPOINT_TRAIN = {"learning_rate": 5e-5}
-# of the HTH + PTA paper
+# settings of the HTH + PTA paper
 PAPER_TRAIN = {"optimizer": "adamw", "learning_rate": 2e-5, "batch_size": 64, "clip": 10.0, "patience_steps": 1000}
 FIRST: dict[str, Any] = {"kind": "linear", "pool": "first", "dropout": 0.1}
 MEAN: dict[str, Any] = {"kind": "linear", "pool": "mean", "dropout": 0.1}

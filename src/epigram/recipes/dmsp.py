@@ -30,7 +30,7 @@ RECIPES = [
 
 
 def _preset(recipe: Recipe) -> Preset:
-    """Return the sizes of the paper; the depths are those of its Table 4, which has one for each data set."""
+    """Return the sizes of the paper, with the recipe's depth; the depths are from Table 4, one for each data set."""
     mode = recipe.head["mode"]
     ensemble = {} if mode == "last" else {"loss": "all"}
     control = {"rule": "equation", "drop": "last"} if mode == "control" else {}

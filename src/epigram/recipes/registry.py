@@ -26,9 +26,9 @@ def recipe_of(
 ) -> Recipe:
     """Return the recipe of a system of params.yaml with its changes.
 
-    Training settings, each overriding the ones before: the recipe's defaults from scratch, its defaults for a view with
-    a `checkpoint`, the preset, the run's section `train`, and the system's own `train`. The system's own encoder and
-    head settings override those of the preset, which override the recipe's.
+    Training settings in ascending priority: the recipe's defaults from scratch, its defaults for a view with a
+    `checkpoint`, the preset, the run's section `train`, and the system's own `train`. The system's own encoder and head
+    settings override the preset's, which override the recipe's.
 
     Raises ParameterError with the nearest name for an unknown recipe or kind of model, for an encoder or a head of a
     model that has none, for `encoder.backbone`, which only saved models have, and for a preset that does not exist or

@@ -124,7 +124,7 @@ def _unused_by_kind(recipe: Recipe, config: TrainingConfig) -> dict[str, str]:
         return {}
     names = [f"train.{field.name}" for field in fields(config) if field.name not in used]
     names += ["head.dropout"] if recipe.by_gradient else ["head.dropout", "encoder.small.dropout"]
-    names += ["train.schedule"] if config.schedule == "plateau" else []  # which needs evaluations
+    names += ["train.schedule"] if config.schedule == "plateau" else []  # plateau needs evaluations
     return dict.fromkeys(names, recipe.training)
 
 

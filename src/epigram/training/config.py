@@ -48,17 +48,18 @@ class TrainingConfig(Strict):
     epochs: Positive = 20  # passes over train
     min_steps: Count = 0  # planned at least: few texts are trained for more epochs, with patience in proportion
     batch_size: Positive = 64  # texts
-    max_tokens: Positive = 16_384  # per batch, padding included
+    max_tokens: Positive = 16_384  # tokens per batch, padding included
     max_length: Positive = 128  # tokens per text, prompt and special tokens included
-    learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3  # the highest one of the schedule
-    # of the rate, from each layer to the one below it
+    learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3  # highest learning rate of the schedule
+    # factor of the learning rate from each layer to the layer below
     layer_decay: Annotated[float, Range(gt=0.0, le=1.0), LAYERS] = 1.0
     # start the linear head from a logistic regression (fitted_head.py)
     fitted_head: Annotated[bool, *ONE_LINEAR_LAYER] = False
     optimizer: Annotated[str, OneOf(optimizers.KINDS)] = "adamw"  # method that minimizes the loss
-    beta2: Annotated[OpenShare, Unless("optimizer", "adadelta", "row_adagrad")] = 0.999  # of adam and adamw
-    epsilon: Annotated[float, Range(gt=0.0)] = 1e-8  # of the optimizer
-    # of the weights in each step, as a share of the rate
+    # decay rate of the second moments, for adam and adamw
+    beta2: Annotated[OpenShare, Unless("optimizer", "adadelta", "row_adagrad")] = 0.999
+    epsilon: Annotated[float, Range(gt=0.0)] = 1e-8  # term added to the optimizer's denominator
+    # decay of the weights in each step, as a share of the learning rate
     weight_decay: Annotated[float, Range(ge=0.0), Unless("optimizer", "row_adagrad")] = 0.01
     schedule: Literal["constant", "linear", "inverse_sqrt", "plateau"] = "linear"  # course of the learning rate
     warmup: Share = 0.05  # share of all steps; 1.0: `warmup_steps`, however many steps there are
@@ -74,15 +75,15 @@ class TrainingConfig(Strict):
     # γ of the focal loss; 0 is the cross-entropy
     focal_gamma: Annotated[float, Range(ge=0.0), *CLASS_LOSS, LABEL_PROMPT] = 0.0
     token_supervision: Annotated[Share, *TOKEN_LABELS] = 1.0  # share of the training texts that keep their token labels
-    evaluations: Annotated[Positive, Only("evaluation_steps", None)] = 1  # per epoch
+    evaluations: Annotated[Positive, Only("evaluation_steps", None)] = 1  # evaluations per epoch
     evaluation_steps: OptionalPositive = None  # instead of `evaluations`: evaluate after each epoch and this many steps
     rollbacks: Count = 0  # maximum number of rollbacks to the best weights, at half the rate, after a non-finite loss
-    precision: Precision = "auto"  # of matrix products, evaluation included; `epigram predict` uses auto
-    threads: Positive | Literal["auto"] = "auto"  # of the CPU; affects the result, by the order of sums
-    processes: Positive | Literal["auto"] = 1  # that train one model; affects the result as well
+    precision: Precision = "auto"  # number type in matrix products, also in evaluation; `epigram predict` uses auto
+    threads: Positive | Literal["auto"] = "auto"  # CPU threads; they affect the order of sums, and so the result
+    processes: Positive | Literal["auto"] = 1  # processes that train one model; they affect the result as well
 
     def for_student(self) -> Self:
-        """Return the settings without those that need labels, which a student does not have."""
+        """Return the settings, with all settings off that need the labels that a student lacks."""
         return replace(self, class_weight="none", label_smoothing=0.0, focal_gamma=0.0, fitted_head=False)
 
     def lengthened(self, batches: int) -> Self:

@@ -49,7 +49,7 @@ def options_of(setup: ModelSetup, **more: Any) -> FitOptions:
 
 
 def prepare(setup: ModelSetup, targets: Array | None = None) -> tuple[Any, TextBatches, TextBatches]:
-    """Return the untrained model, and the batches of train and of dev; those of train have the `targets`, if given."""
+    """Return the untrained model, the batches of train, with `targets` if given, and the batches of dev."""
     recipe, config, view, seed = setup.recipe, setup.config, setup.view, setup.seed
     torch.manual_seed(seed)
     device = default_device() if recipe.has_encoder else torch.device("cpu")  # NumPy fits the others

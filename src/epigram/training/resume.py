@@ -102,7 +102,7 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def fingerprint(*facts: Any) -> str:
-    """Return a hash of `facts`, PyTorch's version, the loaded modules and those of NAMED_PARTS.
+    """Return a hash of `facts`, PyTorch's version, the loaded modules and the modules of NAMED_PARTS.
 
     `facts` are JSON values, or objects with a descriptive `str`.
     """

@@ -82,7 +82,7 @@ class ModelSetup(SystemSetup):
 def read_setup(name: str, system: System, train: Mapping[str, Any], encoded: Path, pretrained: Path) -> SystemSetup:
     """Return the setup of the system `name`, and set the number of threads.
 
-    `train` is the run's section. `encoded` is the folder of the view, `pretrained` that of its encoder, if it has one.
+    `train` is the run's section. `encoded` is the view's folder, `pretrained` its encoder's, if it has one.
     Raises ParameterError for a checkpoint that has not learned the language of the texts.
     """
     view = View.load(encoded)

@@ -119,7 +119,7 @@ class Teacher:
         return [self.predictor.thresholds[column] for column in self._columns()]
 
     def probabilities(self, *, train: bool) -> Array:
-        """Return the probabilities (M, C) of the texts without labels, with `train` after those of train: (N + M, C).
+        """Return the probabilities (M, C) of the texts without labels; `train` puts rows of train first (N + M, C).
 
         They are kept in KEPT by the teacher, the texts and the code, for the other students of the view and for an
         interrupted run. A damaged file is written again.

@@ -29,7 +29,7 @@ def tune(model: Any, view: View, frame: TextTemplate, precision: Precision) -> l
 def tune_by(model: Any, predicted: Predicted, labels: NDArray[np.integer]) -> list[float] | None:
     """Set the temperature of a classifier, and return the threshold of every label (C,).
 
-    `predicted` are those with temperature 1 for held-out texts, whose labels are class indices (N,) or indicators
+    `predicted` are predictions with temperature 1 for held-out texts, whose labels are class indices (N,) or indicators
     (N, C). The temperature has the lowest cross-entropy. Models other than classifiers calibrate themselves when they
     are fitted. The thresholds have the best micro-F1; they are 0.5 if the model's head chooses the labels itself, and
     None if a text has one label.

@@ -20,7 +20,7 @@ from epigram.training.system_setup import ModelSetup
 class Tuned:
     """Held-out `score` of a trained model, and what was tuned on held-out texts.
 
-    `thresholds` (C,) are those of a model that gives a text several labels, and `out_of_fold` (N, C) the logits of a
+    `thresholds` (C,) are None unless a text may have several labels; `out_of_fold` (N, C) are the logits of a
     cross-validation.
     """
 

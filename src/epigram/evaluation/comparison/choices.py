@@ -15,7 +15,7 @@ FAST = 1.0  # milliseconds per text
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """A system, and what it is the choice for."""
+    """A system, and the purpose that it is chosen for."""
 
     title: str
     system: str

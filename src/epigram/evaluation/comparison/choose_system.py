@@ -1,9 +1,9 @@
 """Choice of one of a run's systems by the development set.
 
-The best system has the highest development score; if scores are equal, the one with fewer parameters. A system whose
-development score does not differ significantly from the best is tied with it. By default the cheapest of these is
+The best system has the highest development score; if scores are equal, fewer parameters decide. A system whose
+development score does not differ significantly from the best is tied with it. By default the cheapest tied system is
 chosen if it needs at most half of the best one's FLOPs per text, unless the best needs next to none; FLOPs are the same
-on every machine. With `prefer: best`, the one of these with the lowest log loss on dev is chosen, which depends less on
+on every machine. With `prefer: best`, the tied system with the lowest log loss on dev is chosen, which depends less on
 chance than the score.
 """
 
@@ -62,14 +62,14 @@ def rank(metrics: Metrics, score: float) -> tuple[float, int, str]:
 
 
 def _likeliest(ranked: Sequence[ScoredSystem], places: Sequence[int]) -> int:
-    """Return that of `places` whose system has the lowest loss; the best system, at 0, if that has none."""
+    """Return the place in `places` whose system has the lowest loss; 0, the best system, if that has no loss."""
     losses = {n: ranked[n].dev_loss for n in places}
     known = {n: loss for n, loss in losses.items() if loss is not None}
     return min(known, key=lambda n: known[n]) if 0 in known else 0
 
 
 def _cheaper(ranked: Sequence[ScoredSystem], cheapest: int | None) -> int:
-    """Return the place of the cheapest tied system if it is much cheaper than the best, else that of the best."""
+    """Return the place of the cheapest tied system if it is much cheaper than the best, else 0, the best system."""
     return cheapest if cheapest is not None and _much_cheaper(ranked[cheapest], ranked[0]) else 0
 
 

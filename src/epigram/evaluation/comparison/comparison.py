@@ -22,7 +22,7 @@ from epigram.evaluation.records.student_record import Unranked
 from epigram.evaluation.records.summary import Corpus, Outcome, Row, Summary
 from epigram.evaluation.settings import Preference
 
-FEW_SEEDS = 5  # with fewer, a difference between systems can be caused by the seeds
+FEW_SEEDS = 5  # fewer seeds can cause a difference between systems by chance
 
 
 def compare(

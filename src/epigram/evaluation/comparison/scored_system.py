@@ -75,8 +75,8 @@ def _dev_loss(evaluation: Evaluated) -> float | None:
     labels = evaluation.dev.labels
     if evaluation.metrics.score == "token_f1" or evaluation.metrics.decision == "decoder" or not len(labels):
         return None
-    found = likelihoods(evaluation.dev.probabilities, labels)  # of each label, if there are several
-    losses = -np.log(np.maximum(found, SMALLEST)).mean(0)  # over the seeds
+    found = likelihoods(evaluation.dev.probabilities, labels)  # one value per label, if there are several
+    losses = -np.log(np.maximum(found, SMALLEST)).mean(0)  # mean over the seeds
     return float(losses.reshape(len(labels), -1).mean(1).mean())
 
 

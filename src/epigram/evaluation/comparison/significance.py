@@ -81,7 +81,7 @@ def verdict(a: RowScores, b: RowScores, alpha: float) -> Verdict:
 
 
 def verdicts(best: RowScores, others: Mapping[str, RowScores], alpha: float) -> dict[str, Verdict]:
-    """Compare each of the others with the best; the p-values are corrected for their number."""
+    """Compare each of `others` with the best; the p-values are corrected for their number."""
     adjusted = holm(np.array([p_value(other, best) for other in others.values()], dtype=float))
     return {name: _verdict(others[name], best, float(p), alpha) for name, p in zip(others, adjusted, strict=True)}
 

@@ -40,7 +40,7 @@ class SeedEnsemble:
         self.cost = _sum([cost for cost, weight in zip(costs, self.blend.weights, strict=True) if weight])
 
     def worth(self, member: int) -> float:
-        """Return the dev score less that of an ensemble without the member; 0 for a member without weight."""
+        """Return how far the dev score falls without the member; 0 for a member without weight."""
         if not self.blend.weights[member]:
             return 0.0
         others = [each for n, each in enumerate(self.members) if n != member]
@@ -84,8 +84,8 @@ def build(
     """Return the ensemble of `systems`, scored on dev and test, the `splits`.
 
     For each seed, the members are the models of this seed. Their weights are chosen on the dev rows whose text is not
-    in train: on the others, a model that has memorized train is right. The dev scores are cross-fitted, with the groups
-    of dev in one part each; if dev has folds, these are the parts. Systems that do not learn, such as the random
+    in train: on texts of train, a model that has memorized them is right. The dev scores are cross-fitted, with each
+    group of dev in one part; if dev has folds, these are the parts. Systems that do not learn, such as the random
     baseline, are no candidates. An ensemble combines the labels of texts: where words alone have labels, there is none.
     Raises DataError if the systems' rows differ.
     """

@@ -77,9 +77,9 @@ def select(likelihoods: Floats, rounds: int) -> Floats:
 
 
 def cross_fit(members: Sequence[Floats], labels: Ints, part: Ints, usable: Bools, rounds: int) -> Floats:
-    """Return probabilities (N, C): each row has those of the blend of the usable rows (N,) of the other parts.
+    """Return probabilities (N, C) of each row, by the blend that is fitted to the usable rows (N,) of all other parts.
 
-    `part` is (N,). A part whose others have no usable row gets equal weights.
+    `part` is (N,). The weights are equal if all other parts have no usable row.
     """
     out = np.empty(members[0].shape, np.float32)
     for number in np.unique(part):

@@ -45,8 +45,8 @@ def expected_calibration_error(bins: list[Bin]) -> float:
 def calibrate(predictions: SplitPredictions, temperature: float, bins: int, *, one: bool = True) -> Calibration:
     """Return the calibration of one seed (K = 1) on the test set.
 
-    `temperature` is the one that the model divides its logits by; `ece_uncalibrated` is the error without it. It is
-    None unless `one` temperature calibrates all rows: in a cross-validation, each fold has another.
+    The model divides its logits by `temperature`; `ece_uncalibrated` is the error without it. It is None unless `one`
+    temperature calibrates all rows: in a cross-validation, each fold has its own.
     """
 
     def error(known: SplitPredictions) -> float:

@@ -23,8 +23,8 @@ MAX_CODE = 2**62  # largest number of codes that two columns together may have
 def distinct_rows(columns: Iterable[NDArray[Any]]) -> tuple[Ints, Ints]:
     """Return the first row of each distinct combination of values, and the number of its rows, (U,) each.
 
-    The combinations of the `columns`, (N,) each, are in ascending order, as those of `np.unique` with `axis=0`, which
-    sorts whole rows. Here a row is one number, which is many times faster.
+    The combinations of the `columns`, (N,) each, are in ascending order, as in `np.unique` with `axis=0`, which sorts
+    whole rows. Here a row is one number, which is many times faster.
     """
     codes, size = np.zeros(1, np.int64), 1
     for column in columns:
@@ -38,7 +38,7 @@ def distinct_rows(columns: Iterable[NDArray[Any]]) -> tuple[Ints, Ints]:
 
 
 CHUNK = 4_000_000  # counts in memory at once: 32 MB
-MANY_LABELS = 20  # with more, most pairs of gold and predicted label are rare
+MANY_LABELS = 20  # if there are more, most pairs of gold and predicted label are rare
 RARE = 4  # rows of which a distinct row has fewer are drawn one by one
 
 
@@ -143,8 +143,8 @@ def percentile(value: float, draws: Floats, confidence: float, spread: float = 1
 def fold_spread(folds: Ints | None) -> float:
     """Return the spread of out-of-fold scores of rows with these folds (N,); 1 without folds.
 
-    The models of K folds learn mostly the same rows, so their errors depend on each other: the variance is that of
-    rows times 1 + K / (K − 1) (Nadeau and Bengio, Inference for the Generalization Error, 2003).
+    The models of K folds learn mostly the same rows, so their errors depend on each other: the variance is the rows'
+    variance times 1 + K / (K − 1) (Nadeau and Bengio, Inference for the Generalization Error, 2003).
     """
     if folds is None:
         return 1.0

@@ -75,7 +75,7 @@ class MultiLabelPredictions(SplitPredictions):
         return np.asarray(np.where(predicted != self.gold, decided, -1.0).max(1))
 
     def named(self, labels: Sequence[str], row: int) -> tuple[list[str], list[str]]:
-        """Return the names of the gold labels of a row, and those that the first seed predicts."""
+        """Return the names of the gold labels of a row, and of the labels that the first seed predicts."""
         gold, predicted = (
             [labels[number] for number in np.flatnonzero(each).tolist()]
             for each in (self.gold[row], self.predicted[0, row])

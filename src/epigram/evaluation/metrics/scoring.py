@@ -87,7 +87,7 @@ class SplitPredictions(ABC):
 
     @abstractmethod
     def named(self, labels: Sequence[str], row: int) -> tuple[list[str], list[str]]:
-        """Return the names of the gold labels of a row, and those that the first seed predicts."""
+        """Return the names of the gold labels of a row, and of the labels that the first seed predicts."""
 
     @abstractmethod
     def distinct_rows(self) -> tuple[Any, Ints]:

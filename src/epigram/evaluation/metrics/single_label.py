@@ -97,14 +97,14 @@ class SingleLabelPredictions(SplitPredictions):
         return np.where(self.correct[0], -1.0, self.confidence[0])
 
     def named(self, labels: Sequence[str], row: int) -> tuple[list[str], list[str]]:
-        """Return the name of the gold label of a row, and of the one that the first seed predicts."""
+        """Return the name of the gold label of a row, and of the label that the first seed predicts."""
         return [labels[self.gold[row]]], [labels[self.predicted[0, row]]]
 
     def distinct_rows(self) -> tuple[Any, Ints]:
         """Return the distinct rows of gold labels, predicted labels and hits (U, C + 2KC), and their counts (U,).
 
         A row has at most 1 + 2K ones: the matrix is sparse, and its size does not grow with the number of classes. The
-        rows are in the order of their indicators, as those of texts with several labels.
+        rows are in the order of their indicators, as for texts with several labels.
         """
         from scipy.sparse import csr_matrix
 

@@ -25,7 +25,7 @@ FILES = (SUSPECTS, NEAR_DUPLICATES, LEARNING_CURVE)
 
 @dataclass(frozen=True, kw_only=True)
 class Suspect:
-    """A row whose label is suspected; `margin` is the probability of the likely label less that of the given one."""
+    """A row whose label is suspected; `margin` is p(likely label) − p(given label)."""
 
     row: int
     label: str
@@ -51,12 +51,12 @@ class Pair:
 class DataQuality:
     """Findings about the training rows; the reasons say why a part is empty."""
 
-    rows: int  # of train
+    rows: int  # training rows
     judged: int = 0  # rows whose labels were compared with predictions
-    accuracy: float = 0.0  # of those predictions
+    accuracy: float = 0.0  # accuracy of the predictions
     compared: int = 0  # different texts that were compared with each other
     suspects: list[Suspect] = field(default_factory=list)
-    pairs: list[Pair] = field(default_factory=list)  # the most similar ones
+    pairs: list[Pair] = field(default_factory=list)  # the most similar pairs
     pair_count: int = 0  # number of all pairs, also of those that `pairs` lacks
     curve: LearningCurve | None = None
     reason: str = ""  # why no labels were judged

@@ -21,13 +21,13 @@ from epigram.text.dataset.text_matching import LOOSE, loose_text
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
 FOLDS = 5
-SHARES = (1 / 16, 1 / 8, 1 / 4, 0.35, 1 / 2, 0.7, 1.0)  # of the training rows of a fold
+SHARES = (1 / 16, 1 / 8, 1 / 4, 0.35, 1 / 2, 0.7, 1.0)  # shares of the training rows of a fold
 SMALLEST = 10  # rows of the smallest share
 COMPARED = 5  # times `examine.rows` texts are compared with each other
 MAX_CELLS = 1_000_000  # judged rows times labels
-CHARACTERS = 2_000  # of a text that are read
-MAX_PAIRS = 1_000  # that are reported
-SEED = 0  # of the folds
+CHARACTERS = 2_000  # maximum number of characters that are read of a text
+MAX_PAIRS = 1_000  # maximum number of pairs in the report
+SEED = 0  # seed of the folds
 
 
 def examine_train(corpus: ValidatedCorpus, settings: ExamineSettings) -> DataQuality:

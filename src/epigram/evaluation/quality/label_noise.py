@@ -16,7 +16,7 @@ from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
 class Suspects:
     """Rows whose label is suspected to be wrong, the most suspicious first; each array is (S,).
 
-    `margin` is the probability of the likely label less that of the given one.
+    `margin` is p(likely label) − p(given label).
     """
 
     rows: Ints
@@ -78,7 +78,7 @@ def _prune_by_noise_rate(probabilities: Floats, labels: Ints) -> Bools:
     for label in np.flatnonzero(counts.any(1)):
         rows = np.flatnonzero(labels == label)
         margins = probabilities[rows] - probabilities[rows, label][:, None]
-        order = np.argsort(-margins, axis=0, kind="stable")  # of each column
+        order = np.argsort(-margins, axis=0, kind="stable")  # each column sorted on its own
         chosen = np.arange(len(rows))[:, None] < counts[label]
         pruned[rows[order[chosen]]] = True
     return pruned

@@ -19,7 +19,7 @@ EXPONENTS = np.geomspace(0.05, 2.0, 100)  # bounds of c, and the grid of the fir
 STEPS = np.geomspace(1 / 1.04, 1.04, 33)  # grid of the second search around the best exponent of the first
 RESAMPLES = 1_000
 MIN_SIZES = 4  # a law of three numbers fits any three sizes
-SMALL_GAIN = 0.02  # of accuracy; less is not worth twice the labels
+SMALL_GAIN = 0.02  # minimum gain of accuracy that is worth twice the labels
 
 Outlook = Literal["helps", "unclear", "flat"]
 
@@ -63,8 +63,8 @@ class LearningCurve:
 def learning_curve(sizes: Floats, wrong: Bools, folds: Ints, rows: int) -> LearningCurve:
     """Return the curve of trainings on `sizes` (S,) rows, where `wrong` (S, N) marks the rows predicted wrongly.
 
-    `folds` (N,) is the fold of each row. The 95% interval is the union of two: that of a bootstrap over the rows, which
-    are the same at every size, and that of a jackknife over the folds, whose training rows differ.
+    `folds` (N,) is the fold of each row. The 95% interval is the union of two: from a bootstrap over the rows, which
+    are the same at every size, and from a jackknife over the folds, whose training rows differ.
     """
     law = fit_power_law(sizes, wrong.mean(1))
     now, doubled = _now_and_doubled(law, rows).tolist()

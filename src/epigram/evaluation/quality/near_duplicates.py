@@ -20,7 +20,7 @@ from epigram.text.tokens.characters import cosines, hash_ngrams, mix, ngram_sets
 
 BANDS, BAND_ROWS = 12, 4  # two texts with a Jaccard similarity of 0.75 share a band with a probability of 0.99
 NEIGHBOURS = 10  # texts of a bucket that each text is compared with
-ESTIMATE_ERROR = 0.3  # of a Jaccard similarity by the signatures: over four standard deviations
+ESTIMATE_ERROR = 0.3  # bound for a Jaccard similarity by signatures: over four standard deviations
 BLOCK = 512  # texts that are hashed at once
 PAIRS = 20_000  # pairs that are compared at once
 
@@ -39,7 +39,7 @@ def find_near_duplicates(
 ) -> NearDuplicates:
     """Return the pairs of different labels (N,) whose texts have a cosine of at least `similarity`.
 
-    The cosine is that of the sets of character n-grams. Pairs with a cosine above 0.85 are found with a probability of
+    The cosine compares the sets of character n-grams. Pairs with a cosine above 0.85 are found with a probability of
     0.98 or more.
     """
     signature = signatures(texts, language)

@@ -34,7 +34,7 @@ class OutOfFold:
 def text_features(texts: Sequence[str], language: Literal["zh", "en"], labels: int) -> Any:
     """Return the TF-IDF rows (N, F) of the texts: words and pairs of words, or one to three Chinese characters.
 
-    The inverse document frequencies are those of all texts; they use no label.
+    The inverse document frequencies are of all texts; they use no label.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -48,10 +48,10 @@ def text_features(texts: Sequence[str], language: Literal["zh", "en"], labels: i
 def predict_out_of_fold(
     features: Any, labels: Ints, folds: Ints, shares: Sequence[float], *, classes: int, seed: int = 0
 ) -> OutOfFold:
-    """Return the predictions for `features` (N, F) with `labels` (N,), of which fold k is predicted from the others.
+    """Return the predictions for `features` (N, F) with `labels` (N,); fold k is predicted from all other folds.
 
     `shares` are ascending and end with 1. The rows of a share are stratified and are part of every larger share; each
-    has every label.
+    share has every label.
     """
     count = int(folds.max()) + 1
     margins = np.full((len(labels), classes), ABSENT)
@@ -73,7 +73,7 @@ def stratified_order(labels: Ints, generator: np.random.Generator) -> Ints:
     shuffled = generator.permutation(len(labels))
     by_label = shuffled[np.argsort(labels[shuffled], kind="stable")]
     counts = np.bincount(labels)
-    place = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)  # of a row among those of its label
+    place = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)  # place among the rows of its label
     rank = np.where(place == 0, -1.0, (place + 0.5) / np.repeat(counts, counts))
     return by_label[np.argsort(rank, kind="stable")]
 

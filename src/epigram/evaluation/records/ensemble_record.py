@@ -16,8 +16,8 @@ RECORD = "ensemble.json"
 class Member:
     """A member; `weights` has one entry per seed.
 
-    `worth` is the cross-fitted development score of the ensemble less that of an ensemble selected without the member,
-    averaged over the seeds: a share of 1. `flops` are those of one text.
+    `worth` is how far the cross-fitted development score falls if the ensemble is selected without the member, averaged
+    over the seeds: a share of 1. `flops` are per text.
     """
 
     system: str

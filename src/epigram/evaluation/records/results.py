@@ -32,8 +32,8 @@ class Bin:
 class Calibration:
     """Calibration on the test set.
 
-    `temperature` is the model's own, fitted on the development set; the other values are those of the calibrated
-    probabilities, and `ece_uncalibrated` is the error without the temperature; None for a cross-validation.
+    `temperature` is the model's own, fitted on the development set. `ece` and `brier` are of the calibrated
+    probabilities. `ece_uncalibrated` is the error without the temperature, None for a cross-validation.
     """
 
     ece: float
@@ -181,14 +181,14 @@ class Cost:
     parameters_full: int
     depth: int | None
     depth_full: int | None
-    flops: float  # of one text of median length
+    flops: float  # per text of median length
     parameters_without_embeddings: int | None = None
     batch_macs: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierAccuracy:
-    """Accuracy of one classifier of a head, used without the others."""
+    """Accuracy of one classifier of a head, used alone."""
 
     name: str
     dev: float
@@ -199,8 +199,8 @@ class ClassifierAccuracy:
 class SeedMetrics:
     """Metrics of one seed of a system; `dev_score` and `test_score` are values of the score that ranks the systems.
 
-    `thresholds` (multi-label), one per label, are those of the model, tuned on held-out texts, or 0.5 if a decoder
-    decides. The token scores are None if the system labels no words. `alone` has one entry for each classifier that the
+    `thresholds` (multi-label) are the model's, one per label, tuned on held-out texts, or 0.5 if a decoder decides. The
+    token scores are None if the system labels no words. `alone` has one entry for each classifier that the
     head names.
     """
 

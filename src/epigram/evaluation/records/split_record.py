@@ -30,7 +30,7 @@ class WordRecord:
 class SplitRecord:
     """Probabilities of every seed and the gold labels of one split.
 
-    `words` is None if the corpus labels no words. `folds` are those of the rows if a cross-validation of train replaces
+    `words` is None if the corpus labels no words. `folds` are the rows' folds if a cross-validation of train replaces
     the split.
     """
 

@@ -18,11 +18,11 @@ Unranked: TypeAlias = Literal["", "folds", "data"]
 class StudentRecord:
     """The `teacher`, a saved model, and how many texts the student learned from.
 
-    `labelled` texts are those of train. The student learned their labels with the weight `label_weight`, and the
-    teacher's probabilities with the rest. `unlabelled` texts have the teacher's probabilities. `held_out` lines of the
-    file of texts have the text of a row of dev or test and were left out, as were `known` ones of train. `unranked`
-    says why the development score is not that of a model that has not seen dev: `folds` replace dev, or the teacher
-    was trained on other `data`; then only labels were learned of train.
+    `labelled` texts are the texts of train. The student learned their labels with the weight `label_weight`, and the
+    teacher's probabilities with the rest. `unlabelled` texts have the teacher's probabilities. Lines of the file of
+    texts were left out: `held_out` with the text of a row of dev or test, `known` with the text of a row of train.
+    `unranked` says why the teacher may have seen the development texts: `folds` replace dev, or the teacher was trained
+    on other `data`; then only labels were learned of train.
     """
 
     teacher: str

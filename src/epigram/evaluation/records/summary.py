@@ -34,7 +34,7 @@ class Row:
     one; p-values are Holm-corrected. An `unranked` system has a development score that is not its own. Parameters,
     depth, FLOPs and the two fields after `span_f1` (see `Cost`) are medians over the seeds; `*_pruned` are the values
     after pruning. `token_*` and `span_f1` are of the test words, None if the system labels no words. `dev_loss` is the
-    log loss on dev. `megabytes` is the size of the saved model. Speed is None until a run adds what it measured on its
+    log loss on dev. `megabytes` is the size of the saved model. Speed is None until a run adds the speed of its
     machine, so that the same data give the same summary everywhere.
     """
 
@@ -77,8 +77,8 @@ class Summary:
     `cheapest_tied` is the cheapest of the systems tied with the best. `optimism` is the expected optimism of the best
     development score, a share of 1; None in the summary of an older version.
 
-    Without a test split, the test scores are those of dev, out of fold; that of the chosen system is less the expected
-    optimism of the choice.
+    Without a test split, the test scores are the out-of-fold scores of dev; the expected optimism of the choice is
+    subtracted from the chosen system's score.
     """
 
     dataset: str

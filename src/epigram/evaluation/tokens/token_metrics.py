@@ -23,7 +23,7 @@ MAX_WORD_CHARACTERS = 40  # maximum number of characters shown of a word
 
 
 def examples(truth: Words, labelled: LabelledWords, rows: Ints) -> list[Example]:
-    """Return rows of at most MAX_WORDS words, evenly spaced among those with a marked word."""
+    """Return evenly spaced rows that have a marked word and at most MAX_WORDS words."""
     counts = labelled.gold.lengths
     marked = labelled.words.gold
     fit = np.flatnonzero((counts <= MAX_WORDS) & (marked > 0))

@@ -86,7 +86,7 @@ class Counts:
 
     def row_scores(self, beta: float = 1.0) -> RowScores:
         """Return what each row adds to F_β = (1 + β²)·TP / ((1 + β²)·TP + β²·FN + FP)."""
-        weight = beta**2  # of a gold item; a predicted item has weight 1
+        weight = beta**2  # weight of a gold item; a predicted item has weight 1
         gained = (1 + weight) * self.hits
         return RowScores(gained, np.broadcast_to(weight * self.gold + self.predicted, gained.shape))
 

@@ -1,4 +1,4 @@
-"""Conversion of a model's token probabilities to those of the words of the corpus."""
+"""Conversion of a model's token probabilities to probabilities of the corpus's words."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Words:
 def word_probabilities(probabilities: Ragged[Any], numbers: Ragged[Any], counts: Ints) -> NDArray[np.float32]:
     """Return probabilities (T, S) of the labels of the words of N rows; zeros for a word that the model did not read.
 
-    `probabilities` (…, S) are those of the first tokens of each row, `numbers` the word number of every token of the
+    `probabilities` (…, S) belong to the first tokens of each row. `numbers` is the word number of every token of the
     row, and `counts` (N,) the number of words of each row. A word has the probabilities of its first token.
     """
     row, position, number = numbers.row_numbers(), numbers.positions(), np.asarray(numbers.values)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from epigram.core.sampling import choose_rows
 
 LOG_TEMPERATURE = (-5.0, 5.0)  # bounds
-MAX_ROWS = 20_000  # of many, chosen at random; more do not change the temperature noticeably
-MAX_LOGITS = 4_000_000  # with more than 200 labels, fewer rows are chosen, but at least MIN_ROWS
+MAX_ROWS = 20_000  # maximum, chosen at random; more do not change the temperature noticeably
+MAX_LOGITS = 4_000_000  # maximum; for more than 200 labels, fewer rows are chosen, but at least MIN_ROWS
 MIN_ROWS = 2_000
 GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 EPSILON = 1e-12  # smallest probability and smallest distance from 1 of which a logit is computed

@@ -17,16 +17,16 @@ def tuned_thresholds(gold: NDArray[np.bool_], probabilities: Floats) -> Floats:
     """Return the threshold (C,) of every label for the best micro-F1 on these rows.
 
     A row has a label if p > threshold. `gold` and `probabilities` are (N, C). Tune on development data. All labels
-    start with the best common threshold, or 0.5 if no row is gold. Then each label with at least ROWS gold rows moves
-    to its threshold with the highest micro-F1, with the others fixed. This repeats until no threshold moves, at most
-    PASSES times.
+    start with the best common threshold, or 0.5 if no row is gold. Then each label with MIN_GOLD_ROWS gold rows moves
+    to its threshold with the highest micro-F1, with all other labels' thresholds fixed. This repeats until no threshold
+    moves, at most MAX_PASSES times.
     """
     if not gold.any():
         return np.full(gold.shape[1], 0.5, probabilities.dtype)
     thresholds = np.full(gold.shape[1], _best_threshold(gold.ravel(), probabilities.ravel(), 0, 0, int(gold.sum())))
     common = [c for c in range(gold.shape[1]) if gold[:, c].sum() >= MIN_GOLD_ROWS]
     above, positives = probabilities > thresholds, int(gold.sum())
-    hits, predicted = (above & gold).sum(0), above.sum(0)  # of each label, so that a label costs one column
+    hits, predicted = (above & gold).sum(0), above.sum(0)  # one per label, so that a label costs one column
     for _ in range(MAX_PASSES):
         before = thresholds.copy()
         for c in common:

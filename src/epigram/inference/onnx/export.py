@@ -1,6 +1,6 @@
 """Export of a saved model as an ONNX graph: a model folder that gives the same predictions without the model's code.
 
-The folder has model.onnx in place of model.safetensors; its other files are those of the model.
+The folder has model.onnx in place of model.safetensors; its other files are copies of the model's.
 """
 
 from __future__ import annotations

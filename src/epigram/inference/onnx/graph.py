@@ -49,7 +49,7 @@ def export_error(saved: Saved, reason: str) -> ParameterError:
 def random_batch(saved: Saved, texts: int, length: int) -> Tokens:
     """Return a batch of random tokens in the model's input format.
 
-    The first text has `length` tokens, the others at most that many.
+    The first text has `length` tokens, every other text at most that many.
     """
     frame, random = saved.frame, np.random.default_rng(0)
     lengths = np.append(length, random.integers(1, length + 1, texts - 1))
@@ -100,7 +100,7 @@ def _stable_sort(x: Any, stable: bool, dim: int = -1, descending: bool = False) 
 
 @torch.inference_mode()
 def check_graph(saved: Saved, graph: OnnxModel) -> None:
-    """Raise ParameterError if the outputs of `graph` differ from those of the model by more than TOLERANCE."""
+    """Raise ParameterError if the outputs of `graph` and of the model differ by more than TOLERANCE."""
     for texts, length in CHECK_SHAPES:
         tokens = random_batch(saved, texts, length)
         expected, actual = saved.model(tokens), graph(tokens)

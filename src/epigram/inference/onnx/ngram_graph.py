@@ -33,7 +33,7 @@ class CountsToProbabilities(nn.Module):
         """Return logits and probabilities (B, C) for n-gram indices (B, K) and their counts (B, K), 0 for padding."""
         frequency = 1 + counts.clamp(min=1).float().log() if self.sublinear else counts.float()
         value = torch.where(counts > 0, frequency, 0.0) * self.idf[ngrams]
-        of_characters = ngrams < self.spelled  # which come first
+        of_characters = ngrams < self.spelled  # character n-grams come first
         value = torch.where(of_characters, _unit(value, of_characters), _unit(value, ~of_characters))
         margin = ((value * self.share).unsqueeze(1) @ self.weight[ngrams]).squeeze(1) + self.bias
         logits = margin * self.scale

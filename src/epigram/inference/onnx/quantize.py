@@ -31,7 +31,7 @@ def quantize(saved: Saved, path: Path) -> str:
     """Quantize the weights of the graph `path` to 8 bits in place; activations are quantized per batch at run time.
 
     Seven of the eight bits are used, so that sums do not overflow on processors with or without VNNI. Returns how fast
-    the graph is and how often its label is that of the model. The model of `saved` is for inference only from now on.
+    the graph is and how often it agrees with the model. The model of `saved` is for inference only from now on.
     Raises ParameterError if the graph is not faster on this machine than both the float32 graph and the model itself,
     with its default precision.
     """

@@ -158,7 +158,7 @@ def _word_weight(view: View, frame: TextTemplate, ids: Ragged[np.int32]) -> NDAr
 
 
 def _keep_token_labels(token_labels: Ragged[np.int16], share: float, seed: int) -> NDArray[np.int16]:
-    """Return `token_labels` (T,), kept for a random `share` of the texts and removed for the others."""
+    """Return `token_labels` (T,), kept for a random `share` of the texts and removed for the rest."""
     count = len(token_labels)
     kept = np.random.default_rng(seed).permutation(count) < round(share * count)
     return np.where(token_labels.spread(kept), token_labels.values, np.int16(UNLABELLED))

@@ -19,8 +19,8 @@ from epigram.models.precision import Precision
 class EnsemblePredictor(BasePredictor):
     """Predictor that loads the folder of an ensemble once and then predicts any number of texts.
 
-    A text is truncated if it is for any member. `encoder` is that of the member with the largest weight. No words are
-    labelled. Raises DataError if the members do not fit.
+    A text counts as truncated if any member truncates it. `encoder` is the encoder of the member with the largest
+    weight. No words are labelled. Raises DataError if the members do not fit.
     """
 
     def __init__(self, folder: Path, *, precision: Precision = "auto", min_confidence: float = 0.0) -> None:

@@ -31,7 +31,7 @@ from epigram.models.serialization import load, read_out_of_fold
 from epigram.text.dataset.encoded_dataset import Split, View
 
 TIMED, MIN_TIMED = 512, 64  # texts that are predicted in batches to measure the speed: most and least
-TIMED_SECONDS = 1.0  # which the texts would take one at a time, if they are not the least or the most
+TIMED_SECONDS = 1.0  # time of the timed texts, one at a time, which sets their number between least and most
 FIRST_TIMED = 8  # texts that are predicted one at a time to choose the number
 
 
@@ -40,9 +40,8 @@ class Measurement:
     """Predictions of a model for dev and test, its cost, and its speed on this machine.
 
     `alone` has the accuracy of each named classifier of the head by itself. `plain` is the class that the model uses
-    for texts without a marked word. `decision` is what selects the labels of a text that may have several.
-    `temperature` is the one that the model divides its logits by. `thresholds` (C,) are those of a text that may have
-    several labels; empty otherwise.
+    for texts without a marked word. `decision` is what selects the labels of a text that may have several. The model
+    divides its logits by `temperature`. `thresholds` (C,) are empty unless a text may have several labels.
     """
 
     dev: Predicted
@@ -59,8 +58,8 @@ class Measurement:
 def measure(folder: Path, view: View) -> Measurement:
     """Load the model in `folder`, predict the view's dev and test texts, and measure cost and speed.
 
-    If train has folds, the predictions for dev are those of the cross-validation for train, and if test has no rows,
-    also those for test.
+    If train has folds, the cross-validation's predictions for train replace the predictions for dev and, if test has no
+    rows, for test.
     """
     saved, facts = load(folder), TrainingFacts.read(folder)
     torch.set_num_threads(facts.training["threads"])
@@ -149,8 +148,8 @@ def _spread(total: int, count: int) -> NDArray[np.int64]:
     return np.linspace(0, total - 1, min(count, total)).astype(np.int64)
 
 
-THREADS = 2  # of the CPU
-SECONDS = 1.0  # after which a slow model predicts no more texts than necessary
+THREADS = 2  # CPU threads
+SECONDS = 1.0  # a slower model predicts no more texts than necessary
 
 
 def milliseconds_per_text(folder: Path, texts: Sequence[str], count: int) -> float:

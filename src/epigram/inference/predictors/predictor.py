@@ -29,7 +29,7 @@ from epigram.text.tokens.tokenizers import vocabulary_of
 class Predictor(BasePredictor):
     """Predictor that loads a model folder (saved or exported) once and then predicts any number of texts.
 
-    `precision` is that of matrix products; `auto` is bfloat16 where the hardware is fast in it. A text whose highest
+    `precision` is for matrix products; `auto` is bfloat16 where the hardware is fast in it. A text whose highest
     probability is below `min_confidence` gets no label.
     """
 

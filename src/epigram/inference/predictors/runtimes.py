@@ -25,8 +25,8 @@ OUTPUTS = {"logits", "tokens"}  # fields of Prediction; a graph may have further
 class OnnxModel:
     """ONNX graph that is called like a model, on the CPU, with the number of threads that torch uses.
 
-    Inputs are named after the fields of `Tokens`, outputs after those of `Prediction`. Raises MissingPackageError if
-    onnxruntime is not installed and DataError for a file that is not such a graph.
+    Inputs are named after the fields of `Tokens`, outputs after the fields of `Prediction`. Raises MissingPackageError
+    if onnxruntime is not installed and DataError for a file that is not such a graph.
     """
 
     training = False

@@ -41,7 +41,7 @@ class CharBiLstmConfig(WeightedEncoderSettings):
     character_embedding: Annotated[Positive, SPELLED] = 100
     character_width: Annotated[Positive, SPELLED] = 100
     spelling: Annotated[Positive, SPELLED] = 50
-    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.5  # on the BiLSTM's input and states
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.5  # rate on the BiLSTM's input and states
     lm_weight: Annotated[float, Range(ge=0.0)] = 0.0
     lm_loss: Annotated[Literal["mean", "sum"], WITH_MODEL] = "mean"
     lm_hidden: Annotated[Positive, WITH_MODEL] = 50

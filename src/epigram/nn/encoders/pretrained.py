@@ -41,10 +41,10 @@ OWN_SIZES = Only("data.checkpoint", None, because="the view's checkpoint {data.c
 @encoders.register("pretrained")
 @dataclass(frozen=True, kw_only=True)
 class PretrainedConfig(AttentionSettings):
-    """Settings of the encoder, with those of its attention.
+    """Settings of the encoder and its attention.
 
     `small` are the sizes of the encoder that is built if the view has no checkpoint. If an encoder was pretrained on
-    the view's texts, the small encoder takes its sizes and weights from that one.
+    the view's texts, the small encoder takes its sizes and weights from it.
     `family`, if given, is the required family of a checkpoint (see `check_family`), and the family of a small encoder
     of the transformers library.
     `backbone` is the config of a saved model's backbone.

@@ -24,8 +24,8 @@ class ProjectedBiLstmConfig(WeightedEncoderSettings):
     width: Annotated[
         Positive, Checked(lambda given: given % 2 == 0, "an even number, half of it for each direction")
     ] = 256
-    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2  # on the embeddings
-    state_dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.4
+    dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2  # rate on the embeddings
+    state_dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.4  # rate on the states
 
 
 class ProjectedBiLstmEncoder(Encoder, settings=ProjectedBiLstmConfig):

@@ -18,14 +18,14 @@ from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from epigram.nn.pretrained.sentence_weights import FILE, ORDERS, read_weights
 
-WIDTH, BRANCH, HIDDEN = 512, 256, 320  # of a token vector and a text, of a branch, of the residual network
+WIDTH, BRANCH, HIDDEN = 512, 256, 320  # sizes of token and text vectors, a branch, the residual network
 BRANCHES, EPSILON = BRANCH * len(ORDERS), 1e-12
 
 
 @encoders.register("sentence_encoder")
 @dataclass(frozen=True, kw_only=True)
 class SentenceEncoderConfig(EncoderSettings):
-    """Settings of the encoder: none, as all sizes are those of the checkpoint."""
+    """Settings of the encoder: none, because all sizes are fixed by the checkpoint."""
 
     keeps_tokens: ClassVar[bool] = False
     pooled: ClassVar[bool] = True
@@ -33,8 +33,7 @@ class SentenceEncoderConfig(EncoderSettings):
     def build(self, context: DataSpec) -> SentenceEncoder:
         """Build the encoder, with the weights of the view's checkpoint if it has one.
 
-        Raises InputMissingError or DataError if the files of the checkpoint are missing or damaged, or not those of the
-        package.
+        Raises InputMissingError or DataError if the checkpoint's files are missing, damaged or not from the package.
         """
         encoder = SentenceEncoder(self, context)
         if context.checkpoint is None:
@@ -58,7 +57,7 @@ class SentenceEncoderConfig(EncoderSettings):
         return WIDTH
 
     def check(self, context: DataSpec) -> None:
-        """Raise ValueError if the checkpoint is that of another encoder, and the errors of its folder."""
+        """Raise ValueError if the checkpoint belongs to another kind of encoder, and the errors of its folder."""
         checkpoint = context.checkpoint
         if checkpoint is None:
             return

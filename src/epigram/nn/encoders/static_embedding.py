@@ -1,4 +1,4 @@
-"""Mean of static token vectors, such as those of Model2Vec (Tulkens and van Dongen, 2024)."""
+"""Mean of static token vectors, such as Model2Vec's (Tulkens and van Dongen, 2024)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OWN = Only("data.checkpoint", None, because="the view's checkpoint {data.checkpo
 class StaticEmbeddingConfig(EncoderSettings):
     """Settings of the encoder, which a checkpoint replaces by its own.
 
-    `width` is that of a vector. With `normalize` the vector of a text has the length 1.
+    `width` is the size of a vector. With `normalize` the vector of a text has the length 1.
     """
 
     keeps_tokens: ClassVar[bool] = False
@@ -51,7 +51,7 @@ class StaticEmbeddingConfig(EncoderSettings):
         return encoder
 
     def check(self, context: DataSpec) -> None:
-        """Raise ValueError if the checkpoint is that of another encoder, and the errors of its small files."""
+        """Raise ValueError if the checkpoint belongs to another kind of encoder, and the errors of its small files."""
         checkpoint = context.checkpoint
         if checkpoint is None or awaits_download(checkpoint):
             return

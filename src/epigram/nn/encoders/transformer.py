@@ -25,7 +25,7 @@ from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 @encoders.register("transformer")
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(AttentionSettings):
-    """Settings of the encoder: sizes, and those of the attention."""
+    """Sizes of the encoder and settings of its attention."""
 
     width: Positive = 128
     depth: Positive = 4
@@ -93,7 +93,7 @@ class Block(nn.Module):
 
 
 class TransformerEncoder(Encoder, settings=TransformerConfig):
-    """Embeddings and N post-LN blocks; part-of-speech weights are those of the tokens' words."""
+    """Embeddings and N post-LN blocks; each token has the part-of-speech weight of its word."""
 
     def __init__(self, config: TransformerConfig, context: DataSpec) -> None:
         super().__init__()

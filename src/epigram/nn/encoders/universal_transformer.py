@@ -68,7 +68,7 @@ class UniversalTransformerConfig(TransformerConfig):
 
     depth: Annotated[int, Range(ge=1)] = 6
     positions: Positions = "sinusoidal"
-    # with one step, no token halts earlier
+    # `ponder` and `epsilon` have no effect if depth is 1: no token can halt before the only step
     ponder: Annotated[float, Range(ge=0.0), Unless("depth", 1)] = 0.01  # τ
     epsilon: Annotated[float, Range(gt=0.0, lt=1.0), Unless("depth", 1)] = 0.01
 

@@ -64,7 +64,7 @@ class LabelAttentionHead(Head, settings=LabelAttentionConfig):
         return u.amax(1).float().masked_fill(~valid, float("-inf")).softmax(-1)  # Eq. 6, 7
 
     def phrases(self, length: int) -> Tensor:
-        """Return the matrix (L, L) whose column l has W₁ in the rows l − radius to l + radius, and 0 in the others."""
+        """Return the matrix (L, L) whose column l has W₁ in the rows l − radius to l + radius, and 0 elsewhere."""
         around = length - 1 - self.config.radius  # cuts W₁ if a text is shorter than a phrase
         position = torch.arange(length, device=self.window.device)
         return pad(self.window, (around, around))[position.unsqueeze(1) - position + length - 1]

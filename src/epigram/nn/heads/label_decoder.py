@@ -30,8 +30,8 @@ SEVERAL = Only("data.multi", True, because="a text has one label")
 class LabelDecoderConfig(FusionConfig):
     """Settings of the head: the paper's sizes, and training and search for several labels per text.
 
-    `decision`: with `decoder`, a text has the labels that the search chose before `<eos>`; with `threshold`, those with
-    a probability above a threshold that is tuned on dev, so that `beam` and `max_labels` only change probabilities.
+    `decision`: with `decoder`, a text has the labels that the search chose before `<eos>`; with `threshold`, the labels
+    whose probability is above a threshold tuned on dev, so that `beam` and `max_labels` only change probabilities.
     """
 
     searches: ClassVar[bool] = True  # several labels are found by a search, which has no gradients
@@ -40,7 +40,7 @@ class LabelDecoderConfig(FusionConfig):
     heads: Positive = 4
     hidden: Positive = 150
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
-    order: Annotated[Literal["frequency", "shuffle"], SEVERAL] = "frequency"  # of a text's labels, in training
+    order: Annotated[Literal["frequency", "shuffle"], SEVERAL] = "frequency"  # order of a text's labels in training
     # 1 is greedy; the first step of every search chooses the most probable label
     beam: Annotated[int, Range(ge=1), SEVERAL, Unless("max_labels", 1)] = 1
     max_labels: Annotated[int | None, Range(ge=1), SEVERAL] = None  # per text; default: the number of classes

@@ -130,7 +130,7 @@ class LayerEnsembleHead(Head, settings=LayerEnsembleConfig):
         return True
 
     def drop(self, layer: int) -> None:
-        """Remove the classifier of a layer; the others have their initial weights until `adapt` sets β again."""
+        """Remove the classifier of a layer; β has its initial values until `adapt` sets it again."""
         if self.config.mode == "last":
             return
         first = 1 if self.config.mode == "deep" else 0  # the first classifier is that of the embeddings

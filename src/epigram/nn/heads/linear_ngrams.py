@@ -19,7 +19,7 @@ from epigram.nn.layers.types import DataSpec, Encoded, Prediction, Tokens
 @heads.register("linear_ngrams")
 @dataclass(frozen=True, kw_only=True)
 class LinearNgramsConfig(LinearConfig):
-    """Settings of the head: those of the head `linear`, and n-grams of all `orders`, hashed into `buckets`."""
+    """Settings of the head `linear`, and n-grams of all `orders`, hashed into `buckets`."""
 
     orders: Annotated[list[Positive], DISTINCT] = field(default_factory=lambda: [1, 2])
     buckets: Positive = 2**18

@@ -23,7 +23,7 @@ def log_complement(logits: Tensor) -> Tensor:
     """Return log(1 − p) (B, C), where p is the softmax of `logits` (B, C) over at least two classes.
 
     Where p is at most one half, 1 − p keeps all its digits. Only the most probable class can have more, so its value is
-    the logarithm of the sum of the others. This takes O(B·C) memory.
+    the logarithm of the sum of all other classes. This takes O(B·C) memory.
     """
     best = logits.argmax(-1, keepdim=True)
     is_best = torch.arange(logits.shape[1], device=logits.device) == best  # (B, C)
@@ -152,9 +152,9 @@ class PromptHead(Head, settings=PromptConfig):
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits γ log p₁ + (1−γ) log(1 − p₂) (B, C) and, if `labels` (B,) are given, the mean loss.
 
-        The loss is γ·CE₁ + (1−γ)·(−log(1 − p₂(y))): Eq. 8, generalized to any number of classes. With one
-        mask, logits and loss are those of its layer, which is γ = 1. Class weights apply to both terms, label smoothing
-        and the focal loss to CE₁.
+        The loss is γ·CE₁ + (1−γ)·(−log(1 − p₂(y))): Eq. 8, generalized to any number of classes. With one mask, its
+        layer gives logits and loss, as with γ = 1. Class weights apply to both terms, label smoothing and the focal
+        loss to CE₁.
         """
         masks = self.masks(encoded)
         label = self.label(self.dropout(masks[0])).float()  # (B, C)

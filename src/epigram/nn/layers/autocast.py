@@ -1,4 +1,4 @@
-"""Types of numbers under autocast: that of token states, and that of logits."""
+"""Types of numbers of token states and of logits under autocast."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LayerNorm(nn.LayerNorm):
 class OutputLinear(nn.Linear):
     """Linear layer for logits, whose product keeps the type of the weights under autocast.
 
-    In bfloat16, logits above 8 are multiples of 1/16, so that two classes can have the same one. A fitted layer can
+    In bfloat16, logits above 8 are multiples of 1/16, so that two classes can have equal logits. A fitted layer can
     also have a bias that is far larger than the differences between its logits.
     """
 

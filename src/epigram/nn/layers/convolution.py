@@ -31,7 +31,7 @@ class Convolution(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the features (B, L, F) of the windows of `x` (B, L, E), which must be zero on padding."""
         length, before = x.shape[1], (self.size - 1) // 2
-        x = to_autocast(x)  # before the copies
+        x = to_autocast(x)  # converted before it is copied
         padded = pad(x, (0, 0, before, self.size - 1 - before))
         windows = torch.cat([padded[:, offset : offset + length] for offset in range(self.size)], 2)  # (B, L, size · E)
         features: Tensor = self.product(windows)

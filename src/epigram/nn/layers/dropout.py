@@ -13,7 +13,7 @@ STEPS = 256  # values of a byte: the rate is rounded to within 1/512, as is the 
 
 
 def drop(x: Tensor, rate: float) -> Tensor:
-    """Set a fraction `rate` of the elements of `x` to zero and scale up the others (Srivastava et al., 2014).
+    """Set a fraction `rate` of the elements of `x` to zero and scale up the rest (Srivastava et al., 2014).
 
     The scale keeps the expected value. On a CPU, PyTorch's kernel takes as long as a matrix product; this function
     takes a tenth of that.

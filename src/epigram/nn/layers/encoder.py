@@ -49,9 +49,9 @@ class EncoderSettings(Strict):
 
 @dataclass(frozen=True, kw_only=True)
 class WeightedEncoderSettings(EncoderSettings):
-    """Settings of an encoder without attention; `pos_weight: embedding` multiplies token vectors by their weights.
+    """Settings of an encoder without attention.
 
-    The weights are those of parts of speech (Transformer-F).
+    `pos_weight: embedding` multiplies token vectors by their part-of-speech weights (Transformer-F).
     """
 
     pos_weight: VectorWeight = "none"

@@ -49,8 +49,8 @@ class HeadSettings(Strict):
 class Head(nn.Module):
     """Head from the hidden states (B, L, D) of an encoder to class logits (B, C).
 
-    `config` are the settings that build the head. A subclass overrides `forward`, and those of `prepare`, `drop` and
-    `adapt` that it needs.
+    `config` are the settings that build the head. A subclass overrides `forward` and, where needed, `prepare`, `drop`
+    and `adapt`.
     """
 
     config: Any

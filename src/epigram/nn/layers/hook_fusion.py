@@ -41,7 +41,7 @@ def fuse(states: Sequence[Tensor], a: float = PAPER_A, b: float = PAPER_B) -> Te
 
 @dataclass(frozen=True, kw_only=True)
 class FusionConfig(HeadSettings):
-    """Settings of a head that reads one state per token: that of the last layer, or the hook fusion of all layers.
+    """Settings of a head that reads one state per token: the last layer's, or the hook fusion of all layers.
 
     `hook_a` and `hook_b` are a and b of Eq. 6.
     """

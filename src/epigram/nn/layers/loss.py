@@ -30,7 +30,7 @@ class LossOptions:
 
 
 PLAIN = LossOptions()
-MIN_WRONG = 1e-6  # of 1 − p in the focal loss: at 0, the derivative of (1 − p)^γ is infinite for γ < 1
+MIN_WRONG = 1e-6  # minimum of 1 − p in the focal loss: at 0, the derivative of (1 − p)^γ is infinite for γ < 1
 
 
 def classification_loss(

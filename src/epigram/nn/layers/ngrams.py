@@ -28,7 +28,7 @@ SPELLED = torch.iinfo(torch.int64).min  # added to the keys of n-grams of charac
 
 
 class Counted(NamedTuple):
-    """The n-grams to count: those of tokens, and those of the characters of each token unless `spelled` is None.
+    """The n-grams to count: n-grams of tokens, and of each token's characters unless `spelled` is None.
 
     `orders` and `spelled` are the lowest and the highest n, `alphabet` the number of character ids.
     """

@@ -54,7 +54,7 @@ class Encoded:
     """Output of an encoder: the hidden states of every layer.
 
     `states` holds N + 1 tensors (B, L, D): the embeddings, then the output of each layer. `tokens` are the tokens of
-    the last states: those of the batch, or the remaining ones if the encoder shortens texts. `cost` is the encoder's
+    the last states: all of the batch, or the remaining tokens if the encoder shortens texts. `cost` is the encoder's
     own term of the loss, a mean over the texts of the batch. `read` are the tokens that the encoder read, if the
     model sets them.
     """

@@ -26,7 +26,7 @@ def read_checkpoint_info(checkpoint: str) -> CheckpointInfo | None:
     """Return the architecture and sizes of `checkpoint`, or None for one that the stage encode has yet to download.
 
     Raises the errors of `checkpoint_folder`, InputMissingError if the folder has no safetensors weights, DataError if
-    its config.json is not that of a supported encoder or its index of weights is broken.
+    its config.json describes no supported encoder or its index of weights is broken.
     """
     if awaits_download(checkpoint):
         return None

@@ -95,7 +95,7 @@ MIN_CHINESE = 1_000  # characters: Chinese vocabularies have thousands, and that
 def check_family(family: Family | None, model_type: str, checkpoint: str) -> None:
     """Raise ValueError if the files show that `checkpoint`, whose config.json has `model_type`, is not of `family`.
 
-    Where the files of two families are alike, such as those of MacBERT and of a Chinese BERT, `family` is accepted.
+    Where two families have similar files, such as MacBERT and a Chinese BERT, `family` is accepted.
     """
     if family is None:
         return

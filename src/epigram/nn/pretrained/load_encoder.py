@@ -63,8 +63,8 @@ def _load_by_transformers(folder: Path) -> Any:
 def _check_complete(model: Any, missing: set[str]) -> None:
     """Raise ValueError for `missing` weights: the library sets them to random values and only logs it.
 
-    The pooler may be missing, because no head reads it. All weights are missing if config.json names another
-    architecture than that of the weights, such as roberta for RoBERTa-wwm, which is a bert.
+    The pooler may be missing, because no head reads it. All weights are missing if config.json names the wrong
+    architecture, such as roberta for RoBERTa-wwm, which is a bert.
     """
     names = sorted(name for name, _ in model.named_parameters() if name in missing and not name.startswith("pooler."))
     if names:

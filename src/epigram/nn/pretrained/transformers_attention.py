@@ -18,7 +18,7 @@ from epigram.nn.layers.attention.pos_weighting import Placement, weigh
 from epigram.nn.transformers_adapter import FAMILIES, QUERY_KEY, build_boolean_mask, is_bidirectional
 
 NAME = "epigram"
-DROPOUT = 0.1  # of M̃ (HTH, Eq. 5); BERT's dropout rate
+DROPOUT = 0.1  # rate on M̃ (HTH, Eq. 5), as in BERT
 
 
 def check_replaceable(family: str, **settings: str) -> None:

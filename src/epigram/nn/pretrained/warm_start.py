@@ -37,8 +37,8 @@ def write(folder: Path, encoder: TransformerEncoder, tokenizer: Path, about: dic
 def find_pretrained(folder: Path, tokenizer: Path) -> Path | None:
     """Return `folder` if it holds a pretrained encoder for the view's tokenizer.json, None if nothing was pretrained.
 
-    Raises InputMissingError if the folder does not exist, and DataError if the encoder has another vocabulary or if the
-    files are not the ones that were written.
+    Raises InputMissingError if the folder does not exist, and DataError if the encoder has another vocabulary or its
+    files were changed.
     """
     about = read_json(folder / "about.json")
     if not has_type(about, dict) or not has_type(about.get("steps"), int):
@@ -76,7 +76,7 @@ def build_pretrained(config: TransformerConfig, folder: Path, context: DataSpec)
 
 
 def _merged_weights(folder: Path, initial: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return the `initial` weights updated with those in `folder`; of the positions, only the rows that both have."""
+    """Return the `initial` weights updated from `folder`; of the positions, only the rows that both have."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 

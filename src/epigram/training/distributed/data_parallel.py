@@ -14,7 +14,7 @@ BUCKET_MB = 4  # measured: docs/log.md
 
 
 class DataParallelLoss:
-    """Loss of `model` for an `objective`; of several processes, each one computes that of its own texts.
+    """Loss of `model` for an `objective`; each process computes the loss of its own texts.
 
     DistributedDataParallel knows the parameters of a model as they are when it wraps the model. Therefore it wraps the
     model again when a layer is dropped.

@@ -22,13 +22,13 @@ from epigram.process.stage_process import PARENT
 from epigram.training.distributed.parallel import PEER_ENDED
 
 HOST = "127.0.0.1"
-STEP_SECONDS = 86_400  # for the step or evaluation and the checkpoint that come before the end by a signal
+STEP_SECONDS = 86_400  # time limit of the last step or evaluation and checkpoint after a signal
 
 
 def launch(module: str, arguments: Sequence[str], processes: int) -> None:
     """Run `python -m module arguments` in several `processes`, the first of which prints, and wait for them.
 
-    SIGTERM and Ctrl-C are passed on to all of them. If one fails, the others are terminated. Raises SystemExit with the
+    SIGTERM and Ctrl-C are passed on to all of them. If one fails, all are terminated. Raises SystemExit with the
     exit code of the process that failed first, after its error message.
     """
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
@@ -43,7 +43,7 @@ def launch(module: str, arguments: Sequence[str], processes: int) -> None:
             nproc_per_node=processes,
             run_id="train",
             rdzv_backend="c10d",
-            rdzv_endpoint=f"{HOST}:0",  # on a free port
+            rdzv_endpoint=f"{HOST}:0",  # a free port
             local_addr=HOST,
             max_restarts=0,
             logs_specs=DefaultLogsSpecs(log_dir=folder, redirects=redirects),
@@ -83,7 +83,7 @@ def _environment(folder: Path) -> Iterator[None]:
 
 
 def _report(folder: Path, code: int) -> int:
-    """Print the errors of the process that failed first, or else those of the first one; return its exit code.
+    """Print the errors of the process that failed first, or else of the process with rank 0; return its exit code.
 
     `code` is the exit code that torchrun has seen, negative for a signal. Raises KeyboardInterrupt or Terminated if a
     signal has ended a process before it could write its outcome.

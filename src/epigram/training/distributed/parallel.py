@@ -33,7 +33,7 @@ from epigram.models.predict import Predicted, join_shares, predict_share
 
 LAUNCHER_VARIABLES = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 PEER_ENDED = "another process of the training has ended; rerun"
-GLOO = "gloo"  # in the messages of its errors
+GLOO = "gloo"  # name of the backend in its error messages
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ def process_group() -> Iterator[None]:
         if isinstance(error, distributed.DistError) or GLOO in str(error).lower():
             raise PeerEndedError(PEER_ENDED) from error
         raise
-    # after an error, the connections last until this process has reported it: the others fail later than this one
+    # not in `finally`: connections outlast the report of an error, so that no other process fails first
     distributed.destroy_process_group()
 
 
@@ -88,7 +88,7 @@ def processes() -> int:
 
 
 def rank() -> int:
-    """Return the rank of this process; the one with rank 0 writes and reports."""
+    """Return the rank of this process; rank 0 writes and reports."""
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 
@@ -124,7 +124,7 @@ def from_first(compute: Callable[[], T]) -> T:
 
 @contextmanager
 def first_before_others() -> Iterator[None]:
-    """Run the block in the process with rank 0, then in the others."""
+    """Run the block in the process with rank 0, then in all other processes."""
     if rank():
         wait_for_all()
     yield
@@ -170,7 +170,7 @@ def mean_over_processes(loss: Tensor) -> Tensor:
 def predict_synchronized(model: nn.Module, texts: TextBatches, precision: Precision) -> Predicted:
     """Return predictions for `texts`, of which each process makes its share of the batches.
 
-    They are bitwise identical in every process, so that all decide alike, and those of one process with these weights.
+    They are bitwise identical in every process, so that all decide alike, and identical to a single process's.
     """
     _broadcast_weights(model)  # running statistics of batch normalization differ between processes
     shares = [predict_share(model, texts, precision=precision, first=rank(), step=processes())]
@@ -188,7 +188,7 @@ def _broadcast_weights(model: nn.Module) -> None:
 
 
 def _broadcast(tensor: Tensor) -> None:
-    """Replace the values of `tensor` by those of rank 0, byte by byte."""
+    """Replace the values of `tensor` by rank 0's, byte by byte."""
     flat = tensor.contiguous().flatten()
     distributed.broadcast(flat.view(torch.uint8), 0)
     tensor.copy_(flat.view_as(tensor))

@@ -14,7 +14,7 @@ from epigram.models.precision import Precision, resolve_precision
 from epigram.models.recipe import Recipe
 from epigram.training.config import TrainingConfig
 
-GPU_DEVICE = Path("/dev/nvidiactl")  # of NVIDIA's driver
+GPU_DEVICE = Path("/dev/nvidiactl")  # device file of NVIDIA's driver
 
 
 def hardware(precision: Precision, device: torch.device) -> dict[str, str]:
@@ -43,7 +43,7 @@ def resolve_threads(config: TrainingConfig, recipe: Recipe, checkpoint: str | No
 
 
 def available_cores(processes: int = 1) -> int:
-    """Return the number of cores for each of the `processes` of a training, or of those that torchrun started here."""
+    """Return the number of cores for each of the `processes` of a training, or of torchrun on this machine."""
     return max(1, count_processors() // int(os.environ.get("LOCAL_WORLD_SIZE", processes)))
 
 
@@ -55,9 +55,9 @@ def launched_processes() -> int:
 def resolve_processes(
     config: TrainingConfig, recipe: Recipe, *, folds: int, taught: bool = False, gpus: int | None = None
 ) -> TrainingConfig:
-    """Return `config` with the number of processes that train the system; under torchrun it is that of torchrun.
+    """Return `config` with the number of processes that train the system; torchrun's own number has priority.
 
-    `auto` is the number of `gpus` (default: those that PyTorch finds), but at most one process per text of a batch. It
+    `auto` is the number of `gpus` (default: all that PyTorch finds), but at most one process per text of a batch. It
     is 1 without a GPU. With `folds`, for a student, which is `taught` by a teacher, and for a model that is not trained
     by gradient descent on its labels, it is 1.
     Raises ParameterError for another number that is impossible.

@@ -38,7 +38,7 @@ class FitOptions:
     report: Report | None = None
     checkpoints: Checkpoints | None = None
     choice: Any = None  # what a cross-validation chose, for a fit without dev
-    keeps_logits: bool = False  # of each evaluation, if the model is trained by gradient
+    keeps_logits: bool = False  # whether to keep each evaluation's logits in a training by gradient
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +49,11 @@ class Trained:
     rate: float
     dev_accuracy: float
     epoch: int
-    depth: int  # before any layer was dropped
-    parameters: int  # before any layer was dropped
+    depth: int  # layers before any was dropped
+    parameters: int  # parameters before any layer was dropped
     history: list[dict[str, float]]  # a line for each evaluation
-    steps: int = 0  # that a training by gradient has taken
-    plan: Plan | None = None  # of a training by gradient
+    steps: int = 0  # steps taken, if trained by gradient
+    plan: Plan | None = None  # plan for repeating the training, if trained by gradient
     evaluated: Mapping[int, Array] = field(default_factory=dict)  # logits of dev by the step, if the options keep them
 
 
@@ -73,8 +73,8 @@ class Fold:
 class FoldResults:
     """What all folds choose together for the final fit, and the predictions for each held-out fold.
 
-    The `predictions` for a fold are made with what the other folds choose. The final model is tuned by the `judged`
-    ones. `history` is that of the fold whose best evaluation is the median, if the model is trained by gradient.
+    The `predictions` for a fold are made with the choice of the other folds. The final model is tuned by the `judged`
+    predictions. `history` is from the fold whose best evaluation is the median, if the model is trained by gradient.
     """
 
     choice: Any
@@ -86,7 +86,7 @@ class FoldResults:
 def choose_on_folds(
     folds: Sequence[T], choose: Callable[[Sequence[T]], C], predict: Callable[[T, C], Predicted]
 ) -> FoldResults:
-    """Return what `choose` chooses by all folds, and what `predict` predicts for each fold by the others' choice."""
+    """Return the choice by all folds, and the predictions for each fold with the choice by all other folds."""
     choice = choose(folds)
     others = ([each for each in folds if each is not fold] for fold in folds)
     predictions = [predict(fold, choose(rest)) for fold, rest in zip(folds, others, strict=True)]

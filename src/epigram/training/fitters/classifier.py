@@ -64,8 +64,8 @@ def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, op
 def fit_folds(folds: Iterable[Fold]) -> FoldResults:
     """Train a model for each fold, and choose the plan of the final training by their scores.
 
-    The predictions of a fold are those of the evaluation that is nearest to the plan that the others choose: the best
-    of several evaluations of a few rows would score too high. They also tune the final model.
+    The predictions of a fold are from the evaluation nearest to the plan that all other folds choose: the best of
+    several evaluations of a few rows would score too high. They also tune the final model.
     """
     results = [_trained_fold(fold) for fold in folds]
     plans = [each.plan for each in results]
@@ -74,7 +74,7 @@ def fit_folds(folds: Iterable[Fold]) -> FoldResults:
 
 
 def _trained_fold(fold: Fold) -> _Result:
-    """Return the result of one fold: the one that is kept on disk, if there is one."""
+    """Return the result of one fold, from disk if it is kept there."""
     if fold.folder is not None and (kept := read_finished(fold.folder)) is not None:
         return _Result.read(fold.folder, kept["about"])
     model, train, dev = fold.load()

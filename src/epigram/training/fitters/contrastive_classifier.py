@@ -37,7 +37,7 @@ def fit_folds(folds: Iterable[Fold]) -> FoldResults:
 
 
 def _fold_problem(fold: Fold) -> Any:
-    """Return the problem of a fold's head; its encodings are those that are kept on disk, if there are any."""
+    """Return the problem of a fold's head, with the encodings from disk if they are kept there."""
     model, train, dev = fold.load()
     if fold.folder is not None and read_finished(fold.folder) is not None:
         return make_problem(model, train, dev, fold.options, Encodings.read(fold.folder))

@@ -26,7 +26,7 @@ from epigram.training.linear.ngram_regression import NgramProblem
 from epigram.training.linear.row_space import deviations, from_row_space, in_row_space
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)  # C of scikit-learn: the inverse of the penalty's weight
-STRENGTHS = (5.0, 10.0, 20.0, 40.0)  # of the prior: logits of a text that is as similar as can be to a name
+STRENGTHS = (5.0, 10.0, 20.0, 40.0)  # logits that the prior gives to a text as similar as possible to a name
 
 Solution = tuple[Floats, Floats]  # weights (D, C) and biases (C,)
 
@@ -97,7 +97,7 @@ def fit(model: Classifier, train: TextBatches, dev: TextBatches, class_weight: C
 class LogisticProblem:
     """Logistic regression of the labels of some texts on their encodings, judged on held-out texts if there are any.
 
-    The encodings are standardized with the mean and the standard deviation of those of `train`. With names of the
+    The encodings are standardized with the mean and the standard deviation over `train`. With names of the
     labels, a prior is added to the fitted weights.
     """
 
@@ -197,7 +197,7 @@ def _fit_single_label(x: Floats, labels: NDArray[np.integer], classes: int, opti
 
 
 def _log_odds(texts: int) -> float:
-    """Return the log-odds of so many texts against half a text, which stands for those of a class that has none."""
+    """Return the log-odds of so many `texts` against half a text, which stands for a class without texts."""
     return math.log(2 * texts)
 
 

@@ -59,7 +59,7 @@ def fit_folds(folds: Iterable[Fold]) -> FoldResults:
 def fit(
     model: LinearSvm, train: TextBatches, dev: TextBatches, *, seed: int, class_weight: ClassWeight = "none"
 ) -> None:
-    """Fit the weights, and the settings that are `auto` and the scale of the margins: those of the lowest loss on dev.
+    """Fit the weights, with the `auto` settings and the scale of the margins that have the lowest loss on dev.
 
     Model and texts are on the CPU. Raises ParameterError for settings that leave no n-gram.
     """

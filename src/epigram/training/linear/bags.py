@@ -1,8 +1,8 @@
 """Training of a fast_text encoder on bags: a step reads and updates only the vectors that its texts use.
 
 The token and n-gram vectors of a text are its bag, which is hashed once for the whole training. The vectors get sparse
-gradients. With an optimizer that leaves a row without a gradient as it is, the result equals that of the training on
-tokens up to rounding.
+gradients. With an optimizer that leaves a row without a gradient as it is, training on bags equals training on tokens
+up to rounding.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def as_bags(
 
 @dataclass(frozen=True)
 class Bags:
-    """Vectors of N texts: row n of `columns` are those of text n, with the part-of-speech `weights` (T,) if there are.
+    """Vectors of N texts: row n of `columns` names text n's vectors; `weights` (T,) are by part of speech, if any.
 
     Column c < V is token c, and column V + b is bucket b of the n-grams, whose weights are 1.
     """
@@ -95,10 +95,10 @@ class BagTokens(Tokens):
 
 
 class BagTexts(TextBatches):
-    """Texts whose batches are bags; their lengths and labels are those of the given texts."""
+    """Texts whose batches are bags; lengths and labels are as in the given texts."""
 
     bags: Bags
-    places: Rows  # of the texts among the bags
+    places: Rows  # place of each text among the bags
 
     @classmethod
     def of(cls, encoder: FastTextEncoder, texts: TextBatches) -> BagTexts:
@@ -195,7 +195,7 @@ class BagReader:
         )
 
     def _backward(self, rows: tuple[Any, Any], shares: Any, gradient: Tensor) -> None:
-        """Add to the gradients of the tables, given that of the states (B, D)."""
+        """Add to the gradients of the tables, given the states' `gradient` (B, D)."""
         dense = torch.from_numpy(shares.T @ gradient.contiguous().numpy())  # (U, D)
         parts = dense.tensor_split([len(rows[0])])
         for table, used, part in zip(self.tables, rows, parts, strict=True):

@@ -15,10 +15,10 @@ Floats = NDArray[np.floating[Any]]
 def prior_weights(names: Floats, x: Floats, labels: NDArray[np.integer], width: int) -> Floats:
     """Return weights (D, C) that give centred encodings about the cosine of a text with the name of each label.
 
-    `names` (C, D) are the encodings of the names, of which the mean is subtracted, and `x` (N, D) those of the training
-    texts, whose mean distance from their mean replaces the length of each text. Only the last `width` features count,
-    those of the encoder's last layer, since encoders are trained to make alike texts close there. A label that no
-    training text or each of them has gets no weights; `labels` are class indices (N,) or indicators (N, C).
+    `names` (C, D) encode the names, of which the mean is subtracted, and `x` (N, D) encodes the training
+    texts, whose mean distance from their mean replaces the length of each text. Only the last `width` features count:
+    they are from the encoder's last layer, where training brings similar texts close. A label of no training text or of
+    all gets no weights; `labels` are class indices (N,) or indicators (N, C).
     """
     apart, last = names - names.mean(0), x[:, -width:]
     apart[:, :-width] = 0.0

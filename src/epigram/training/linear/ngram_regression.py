@@ -21,15 +21,15 @@ from epigram.training.linear.label_prior import is_worth, prior_weights
 from epigram.training.linear.row_space import deviations, from_row_space, in_row_space
 from epigram.training.linear.svm import SvmOptions, fit_scale, fit_svms, scaled
 
-SCALES = (1.0, 0.5, 2.0, 4.0)  # of the encodings, beside TF-IDF vectors of unit length
+SCALES = (1.0, 0.5, 2.0, 4.0)  # scales of the encodings, beside TF-IDF vectors of unit length
 PENALTIES = (1.0, 0.25, 4.0)  # C of liblinear
-STRENGTHS = (1.0, 2.0, 4.0, 8.0)  # of the prior: margins of a text that is as similar as can be to the name of a label
+STRENGTHS = (1.0, 2.0, 4.0, 8.0)  # margins that the prior gives to a text as similar as possible to a name
 
 
 class NgramChoice(NamedTuple):
     """Settings of the SVMs: scale of the encodings, C, and the factor that turns margins into logits.
 
-    `strength` is that of the prior by the names of the labels, which is added to the margins.
+    `strength` is the weight of the prior by the names of the labels, which is added to the margins.
     """
 
     scale: float
@@ -41,8 +41,8 @@ class NgramChoice(NamedTuple):
 class NgramProblem:
     """SVMs on the encodings of some texts beside their TF-IDF, judged on held-out texts if there are any.
 
-    The encodings are standardized, with about unit length, by the mean and the standard deviation of those of `train`.
-    The head gets the document frequencies of `train`.
+    The encodings are standardized, with about unit length, by the mean and the standard deviation over `train`. The
+    head gets the document frequencies of `train`.
     """
 
     def __init__(

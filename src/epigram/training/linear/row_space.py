@@ -33,5 +33,5 @@ def in_row_space(x: Floats) -> tuple[Floats, Floats | None]:
 
 
 def from_row_space(weight: Floats, basis: Floats | None) -> Floats:
-    """Return the weights (D, C) of the features from those of the coordinates (N, C)."""
+    """Return the weights (D, C) of the features from the weights (N, C) of the coordinates."""
     return weight if basis is None else basis @ weight

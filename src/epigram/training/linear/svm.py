@@ -31,7 +31,7 @@ class SvmOptions(NamedTuple):
 def fit_svms(x: Any, labels: NDArray[np.integer], classes: int, options: SvmOptions) -> Solution:
     """Return weights (F, C) and biases (C,) of one-vs-rest SVMs for class indices (N,) or indicators (N, C).
 
-    The weights are those of the features `x` (N, F), a sparse matrix, with any weighting of the options.
+    The weights apply to the features `x` (N, F), a sparse matrix, and include any weighting of the options.
     """
     if labels.ndim == 1:
         return _fit_single_label(x, labels, classes, options)
@@ -106,7 +106,7 @@ def log_count_ratios(x: Any, has_label: NDArray[np.bool_]) -> Floats:
     """Return the log-count ratio r (F,) of each feature of `x` (N, F), in CSR form, for the texts with a label.
 
     Wang and Manning (2012), section 2.1: r = log((p / ‖p‖₁) / (q / ‖q‖₁)), where p is 1 + the number of texts with the
-    label that have the feature, and q is that of the texts without the label.
+    label that have the feature, and q is the same for texts without the label.
     """
     own = np.repeat(has_label, np.diff(x.indptr))
     p, q = (1.0 + np.bincount(x.indices[of], minlength=x.shape[1]) for of in (own, ~own))

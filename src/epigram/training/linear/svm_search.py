@@ -85,7 +85,7 @@ class SvmProblem:
         self.model.install(self.model.keys, self.model.idf, weight, bias, scale)
 
     def _features(self, settings: SvmSettings) -> tuple[Any, Any]:
-        """Return the matrices of `train` and of the held-out texts; those of the last settings are kept."""
+        """Return the matrices of `train` and of the held-out texts; both are kept for the last settings."""
         wanted = settings.orders, settings.characters, settings.sublinear
         if self._read != wanted:
             self.model.use(self.config.fixed(settings))

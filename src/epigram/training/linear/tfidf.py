@@ -35,7 +35,7 @@ class NgramCounts(NamedTuple):
 
 
 def count_ngrams(texts: TextBatches, rows: Rows, counted: Counted) -> NgramCounts:
-    """Return the n-grams of the texts `rows` (N,) that `counted` describes; those of characters come first."""
+    """Return the n-grams of the texts `rows` (N,) that `counted` describes; character n-grams come first."""
     from scipy.sparse import hstack
 
     plain = copy(texts)

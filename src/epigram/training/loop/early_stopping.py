@@ -24,7 +24,7 @@ PLATEAU_EVALUATIONS, PLATEAU_FACTOR = 3, 0.9  # evaluations without improvement 
 class DecayOnPlateau(Callback):
     """Decay after every few evaluations without improvement; after more if `min_steps` adds epochs.
 
-    `config` are the settings with these epochs, `given` those of the user.
+    `config` are the settings with these epochs, `given` the user's settings.
     """
 
     def __init__(self, config: TrainingConfig, given: TrainingConfig) -> None:

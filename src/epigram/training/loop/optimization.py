@@ -27,8 +27,8 @@ def parameter_groups(model: nn.Module, config: TrainingConfig, rate: float) -> o
 def layer_factors(model: nn.Module, decay: float) -> dict[nn.Parameter, float]:
     """Return the factor of the learning rate of each parameter of an encoder with layers (Howard and Ruder, 2018).
 
-    It is 1 in the last layer, `decay` in the one below it, and so on down to the embeddings, which are below the first.
-    Layers that share their weights, as those of ALBERT, count as one.
+    It is 1 in the last layer, `decay` in the layer below, and so on down to the embeddings, which are below the first.
+    Layers that share their weights, as in ALBERT, count as one.
     """
     encoder = getattr(model, "encoder", None)
     if decay == 1.0 or encoder is None:
@@ -62,7 +62,7 @@ def build_schedule(optimizer: torch.optim.Optimizer, config: TrainingConfig, ste
 
 
 def _warm_up_steps(config: TrainingConfig, steps: int) -> int:
-    """Return the number of warm-up steps; those of the whole training may be fewer."""
+    """Return the number of warm-up steps; the whole training may have fewer steps."""
     if config.warmup == 1.0:
         return config.warmup_steps or steps
     return max(1, min(round(config.warmup * steps), config.warmup_steps or steps))

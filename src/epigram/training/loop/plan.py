@@ -1,4 +1,4 @@
-"""Plan of a training without dev: what it repeats of a training with dev, and its replay."""
+"""Plan of a training without dev: length and decisions of a training with dev, and their replay."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Event(NamedTuple):
 class Plan:
     """Length of a training that planned `total` steps and had its best evaluation after `steps`, and its decisions.
 
-    Decisions after `steps` are those of a training that went on; a training by the plan ends before them.
+    A training by the plan ignores decisions recorded after `steps`.
     """
 
     steps: int
@@ -68,7 +68,7 @@ class Course:
 
     @property
     def shares(self) -> list[float]:
-        """Shares of the planned steps after which it has scores, in their order."""
+        """Shares of the planned steps after which there are scores, in ascending order."""
         return [step / self.plan.total for step in sorted(self.scores)]
 
     def nearest(self, share: float) -> int:
@@ -82,8 +82,8 @@ def plan_of_folds(courses: Sequence[Course]) -> Plan:
 
     Clearly is by more than one standard error of the differences over the folds, after the one-standard-error rule
     (Breiman et al., 1984). The best of the evaluations of a few rows is chance, and a training that ends early ends at
-    a high learning rate. No plan is longer than the training of the median fold; of a fold that has ended before, the
-    last score counts. The decisions are those of the fold with the median plan.
+    a high learning rate. No plan is longer than the training of the median fold; a fold that has ended earlier counts
+    with its last score. The decisions are from the fold with the median plan.
     """
     shares = _common_shares(courses)
     scores = np.array([[each.scores[each.nearest(share)] for each in courses] for share in shares])

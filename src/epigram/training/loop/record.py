@@ -15,12 +15,12 @@ class Record:
     """Best evaluation so far, and the history of evaluations."""
 
     score: tuple[float, float] = (-1.0, float("-inf"))  # dev score by `stop_on`, then minus dev loss
-    accuracy: float = 0.0  # or micro-F1, of the texts of dev at that evaluation
+    accuracy: float = 0.0  # accuracy or micro-F1 of the texts of dev at the best evaluation
     epoch: int = 0
     step: int = 0
     depth: int = 0
-    stale: int = 0  # evaluations since then
-    stale_steps: int = 0  # from then to the last evaluation
+    stale: int = 0  # evaluations since the best
+    stale_steps: int = 0  # steps from the best evaluation to the last
     history: list[dict[str, float]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)  # dropped layers and decays of the rate
 

@@ -31,7 +31,7 @@ class Trainer:
     """Trainer of `model` for an `objective`, which holds the texts and computes losses and evaluations.
 
     It selects the weights with the best evaluation and stops early, unless the objective keeps the last weights. With
-    `checkpoints`, it resumes from the latest one, and the result is that of an uninterrupted training. With a `plan`,
+    `checkpoints`, it resumes from the latest one; the result equals an uninterrupted training. With a `plan`,
     nothing is evaluated: the training takes the plan's decisions and ends with its last step.
     """
 

@@ -30,7 +30,7 @@ class Batches(Sized, Iterable[Batch], Protocol):
 class Evaluation:
     """Evaluation on held-out texts: the `score` that selects the weights, the mean loss, and the accuracy.
 
-    `logits` (N, C) are those of the texts, if the objective keeps them.
+    `logits` (N, C) are None unless the objective keeps them.
     """
 
     score: float

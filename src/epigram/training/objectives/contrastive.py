@@ -21,7 +21,7 @@ from epigram.training.config import TrainingConfig, ceil_divide
 from epigram.training.objectives.base import Batch
 from epigram.training.objectives.classification import Classification
 
-LEAST_COUPLES = 2  # of a batch: one of each of two labels
+LEAST_COUPLES = 2  # minimum number of same-label pairs per batch: one of each of two labels
 
 
 def label_groups(labels: NDArray[np.integer]) -> Rows:
@@ -56,8 +56,8 @@ def pair_batches(groups: Rows, size: int, order: np.random.Generator) -> list[Ro
 def pair_weights(groups: Rows) -> NDArray[np.float32]:
     """Return the weight (B, B) of each pair of texts in the loss; it is above the diagonal.
 
-    The pairs of one group have the same sum as those of different groups, and both sums are 1 together. If all pairs
-    are of one kind, these have the sum 1. A single text has no pair.
+    Pairs within a group and pairs across groups have the sum ½ each, or 1 if all pairs are of one kind. A single text
+    has no pair.
     """
     same = groups[:, None] == groups
     kinds = [kind for kind in (np.triu(same, 1), np.triu(~same, 1)) if kind.any()]
@@ -81,9 +81,9 @@ def _distinct(rows: Rows) -> Rows:
 
 
 class Contrastive(Classification):
-    """Pairs of the texts of `train`; two texts with several labels are of one label if they have the same ones.
+    """Pairs of the texts of `train`; texts with several labels are a same-label pair if all their labels are equal.
 
-    The encodings are those that the linear layer of the head reads. Nothing is evaluated: the training has a plan.
+    The encodings are the input of the head's linear layer. Nothing is evaluated: the training has a plan.
     """
 
     def __init__(self, train: TextBatches, config: TrainingConfig) -> None:
@@ -99,7 +99,7 @@ class Contrastive(Classification):
         return [Batch(self.train, rows) for rows in pair_batches(self.groups, size, order)]
 
     def loss(self, model: Any, batch: Batch) -> Tensor:
-        """Return the mean over the pairs of one label and that over the others, half of each.
+        """Return the average of the mean over same-label pairs and the mean over all other pairs.
 
         The encoder's cost, if it has one, is added.
         """

@@ -11,6 +11,6 @@ from epigram.training.objectives.distillation import Distillation
 def label_objective(
     train: TextBatches, dev: TextBatches | None, config: TrainingConfig, *, keeps_logits: bool = False
 ) -> Classification:
-    """Return the objective: that of a student if the labels of `train` are probabilities, else classification."""
+    """Return the objective: distillation if the labels of `train` are probabilities, else classification."""
     probabilities = train.labels is not None and train.labels.is_floating_point()
     return (Distillation if probabilities else Classification)(train, dev, config, keeps_logits=keeps_logits)

@@ -82,7 +82,7 @@ def _build_encoder(view: View, settings: PretrainSettings) -> Any:
         encoder.check(context)
         return encoder.build(context)
     except ValueError as error:
-        message = str(error).replace(f"{SMALL_KEY}.", "")  # in params.yaml the sizes are keys of `pretrain`
+        message = str(error).replace(f"{SMALL_KEY}.", "")  # the sizes are keys of `pretrain` in params.yaml
         raise ParameterError(f"{path}: {message}") from None
 
 

@@ -1,4 +1,4 @@
-"""What a trial trains and what it measured, as JSON files."""
+"""Specification and result of a trial, as JSON files."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class TrialRequest:
 class TrialResult:
     """Score on the held-out texts, the loss of the calibrated probabilities, and the cost.
 
-    `seconds` is the time to train once on `rows` texts, with evaluations on `held_out` texts, and `ms_per_text` that of
-    a prediction in a batch. A training by gradient has taken so many `steps` and `evaluations`: early stopping may have
-    ended it. They are 0 for other models, and in results of older versions.
+    `seconds` is the time to train once on `rows` texts, with evaluations on `held_out` texts, and `ms_per_text` the
+    time to predict one text in a batch. `steps` and `evaluations` count until the end of a training by gradient, which
+    may stop early; they are 0 for other models, and in results of older versions.
     """
 
     score: float

@@ -130,7 +130,7 @@ class Correlation(nn.Module):
 class CorrelationAttention(Correlation):
     """One-head attention softmax(C) · diag(w) · (X W_V) W_O with C the correlations ρ: (B, L, D) → (B, L, D).
 
-    The settings of C are those of `Correlation`. Because ρ = x̂ x̂ᵀ, the fused kernel can compute the attention.
+    `Correlation` explains the settings of C. Because ρ = x̂ x̂ᵀ, the fused kernel can compute the attention.
     """
 
     def __init__(

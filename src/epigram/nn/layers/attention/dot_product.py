@@ -104,7 +104,7 @@ def unfused_attention(
 ) -> tuple[Tensor, Tensor]:
     """Return the context (B, H, L, d) and the attention weights softmax(scale · q kᵀ) (B, H, L, L).
 
-    The context equals that of the fused kernel, but the L×L matrix is built.
+    The context equals the fused kernel's, but the L×L matrix is built.
     """
     return attention_from_scores((q * scale) @ k.transpose(2, 3), v, mask, dropout)
 

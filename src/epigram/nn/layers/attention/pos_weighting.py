@@ -26,7 +26,7 @@ def pos_table(setting: Placement | VectorWeight, context: DataSpec) -> Tensor | 
 
 
 def token_weights(table: Tensor | None, tokens: Tokens) -> Tensor | None:
-    """Return w (B, L): the weight of each token's word, or that of the token in `table` (V,); None without `table`."""
+    """Return w (B, L): the weight of each token's word, or else its own in `table` (V,); None without `table`."""
     if table is None:
         return None
     own = table[tokens.ids]
