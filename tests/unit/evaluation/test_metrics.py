@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,8 +19,9 @@ from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.metrics import counts as metrics
 from epigram.evaluation.metrics.intervals import macro_f1_interval
 from epigram.evaluation.metrics.multi_label import MultiLabelPredictions
+from epigram.evaluation.metrics.registry import METRICS, scores_of
 from epigram.evaluation.records.pruning_record import Point, PruningRecord, SeedPruning
-from epigram.evaluation.records.results import SPLITS, Evaluated, Metrics, read_evaluation, write_evaluation
+from epigram.evaluation.records.results import SPLITS, Evaluated, Metrics, Scores, read_evaluation, write_evaluation
 from epigram.evaluation.records.split_record import SplitRecord
 from epigram.evaluation.splits import SystemOutput, Target
 from epigram.evaluation.tuning.thresholds import tuned_thresholds
@@ -39,7 +40,7 @@ def predictions() -> tuple[np.ndarray, np.ndarray]:
 def test_single_label_scores_are_those_of_scikit_learn(predictions):
     labels, said = predictions
     matrix = metrics.confusion(labels, said, 5)
-    scores = metrics.scores(metrics.label_counts(labels, said, 5))
+    scores = scores_of(metrics.label_counts(labels, said[None], 5))[0]
     assert np.array_equal(matrix, sklearn.confusion_matrix(labels, said))
     assert scores.accuracy == pytest.approx(sklearn.accuracy_score(labels, said))
     assert scores.hamming_loss == pytest.approx(sklearn.hamming_loss(labels, said))
@@ -54,10 +55,14 @@ def test_the_confusion_of_labels_in_a_small_type_is_that_of_scikit_learn(classes
     assert np.array_equal(metrics.confusion(labels, said, classes), sklearn.confusion_matrix(labels, said))
 
 
+def test_the_registry_has_every_metric_of_the_results():
+    assert list(METRICS) == [field.name for field in fields(Scores)]
+
+
 def test_per_class_table_is_that_of_scikit_learn(predictions):
     labels, said = predictions
-    counts = metrics.label_counts(labels, said, 5)
-    table = metrics.per_class(counts.hits, counts.predicted, counts.support)
+    counts = metrics.label_counts(labels, said[None], 5)
+    table = metrics.per_class(counts.hits[0], counts.predicted[0], counts.support)
     precision, recall, f1, _ = sklearn.precision_recall_fscore_support(labels, said)
     for ours, theirs in ((table.precision, precision), (table.recall, recall), (table.f1, f1)):
         assert ours == pytest.approx(theirs)
@@ -65,18 +70,18 @@ def test_per_class_table_is_that_of_scikit_learn(predictions):
 
 def test_a_label_that_never_occurs_does_not_lower_macro_f1():
     labels = np.array([0, 1, 1, 0])
-    assert metrics.scores(metrics.label_counts(labels, labels, 3)).macro_f1 == 1.0
+    assert scores_of(metrics.label_counts(labels, labels[None], 3))[0].macro_f1 == 1.0
 
 
 def test_a_label_never_predicted_scores_zero_without_a_warning():
-    scores = metrics.scores(metrics.label_counts(np.array([0, 1]), np.array([0, 0]), 2))
+    scores = scores_of(metrics.label_counts(np.array([0, 1]), np.array([[0, 0]]), 2))[0]
     assert scores.macro_f1 == pytest.approx((2 / 3) / 2)
 
 
 def test_multi_label_scores_are_those_of_scikit_learn():
     generator = np.random.default_rng(1)
     gold, said = generator.random((300, 6)) < 0.3, generator.random((300, 6)) < 0.35
-    scores = metrics.multi_label_scores(gold, said)
+    scores = scores_of(metrics.multi_label_counts(gold, said[None]))[0]
     assert scores.accuracy == pytest.approx(sklearn.accuracy_score(gold, said))
     assert scores.hamming_loss == pytest.approx(sklearn.hamming_loss(gold, said))
     assert scores.micro_precision == pytest.approx(sklearn.precision_score(gold, said, average="micro"))
@@ -91,7 +96,7 @@ def test_several_labels_of_which_one_never_occurs_score_as_in_scikit_learn():
     gold[:, 2] = said[:, 2] = False
     judged = MultiLabelPredictions(said[None].astype(float), said[None], gold)
     wanted = sklearn.f1_score(gold, said, average="macro", zero_division=0)
-    assert metrics.multi_label_scores(gold, said).macro_f1 == pytest.approx(wanted)
+    assert scores_of(metrics.multi_label_counts(gold, said[None]))[0].macro_f1 == pytest.approx(wanted)
     found = macro_f1_interval(judged, resamples=200, confidence=0.95)
     assert found.value == pytest.approx(wanted)
     assert found.low < wanted < found.high < 0.75

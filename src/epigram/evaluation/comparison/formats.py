@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from epigram.evaluation.metrics.registry import METRICS
+
 NO_TOKENS = "labels no tokens"
-SCORE_NAMES = {"accuracy": "accuracy", "micro_f1": "micro-F1", "token_f1": "token F1"}
+SCORE_NAMES = {**{name: metric.title for name, metric in METRICS.items()}, "token_f1": "token F1"}
 
 
 def percent(share: float | None) -> str:

@@ -1,4 +1,4 @@
-"""Scores of predictions, from counts."""
+"""Counts of predicted labels, and the scores of every label from them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
-from epigram.evaluation.records.results import ClassScores, Scores
+from epigram.evaluation.records.results import ClassScores
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class LabelCounts:
-    """Rows of every label: correctly predicted and predicted, (C,) or (K, C), and with the gold label, (C,)."""
+    """What the metrics of text labels are computed from; the leading dimensions are seeds (K), or resamples and seeds.
 
-    hits: Ints
-    predicted: Ints
-    support: Ints
+    Rows of every label (..., C): correctly predicted, predicted, and with the gold label. Of N `rows`, `exact` (...)
+    have only right labels. `multi`: a row may have several labels.
+    """
+
+    hits: NDArray[Any]
+    predicted: NDArray[Any]
+    support: NDArray[Any]
+    exact: NDArray[Any]
+    rows: int
+    multi: bool
 
 
 @dataclass(frozen=True)
@@ -61,15 +68,6 @@ def mean(parts: Sequence[T]) -> T:
     return cast(T, kind(**means))
 
 
-def macro_f1(classes: PerClass, *, multi: bool) -> Floats:
-    """Return the mean F1 over the labels, (...), as scikit-learn defines it.
-
-    A label that is neither in gold nor predicted counts as 0 for multi-label and is ignored for single-label.
-    """
-    counted = np.array(classes.f1.shape[-1]) if multi else classes.seen.sum(-1)
-    return ratio(classes.f1.sum(-1), counted)
-
-
 def confusion(labels: Ints, predictions: Ints, classes: int) -> Ints:
     """Return the confusion matrix (C, C) of two (N,) arrays: rows are gold, columns predicted."""
     pairs = labels.astype(np.int64) * classes + predictions  # labels of words may have 8 bits
@@ -77,37 +75,14 @@ def confusion(labels: Ints, predictions: Ints, classes: int) -> Ints:
 
 
 def label_counts(labels: Ints, predictions: Ints, classes: int) -> LabelCounts:
-    """Return the counts of every label (C,) from gold labels and predicted ones, (N,) each."""
-    hits = labels[predictions == labels]
-    return LabelCounts(*(np.bincount(each, minlength=classes) for each in (hits, predictions, labels)))
+    """Return the counts of rows with one label each, from gold labels (N,) and the predictions of K seeds (K, N)."""
+    hits = np.stack([np.bincount(labels[seed == labels], minlength=classes) for seed in predictions])
+    predicted = np.stack([np.bincount(seed, minlength=classes) for seed in predictions])
+    support = np.bincount(labels, minlength=classes)
+    return LabelCounts(hits, predicted, support, hits.sum(-1), len(labels), multi=False)
 
 
-def scores(counts: LabelCounts) -> Scores:
-    """Return the scores of texts with one label each, from the counts of every label (C,)."""
-    accuracy = float(ratio(counts.hits.sum(), counts.support.sum()))
-    return averaged(counts, multi=False, accuracy=accuracy, hamming_loss=1.0 - accuracy)
-
-
-def averaged(counts: LabelCounts, *, multi: bool, accuracy: float, hamming_loss: float) -> Scores:
-    """Return the averages over labels from their counts (C,), with the given accuracy and Hamming loss."""
-    hits, predicted, support = counts.hits, counts.predicted, counts.support
-    classes = per_class(hits, predicted, support)
-    return Scores(
-        accuracy=accuracy,
-        macro_f1=float(macro_f1(classes, multi=multi)),
-        micro_f1=float(ratio(2 * hits.sum(), predicted.sum() + support.sum())),
-        weighted_f1=float(ratio((classes.f1 * support).sum(), support.sum())),
-        micro_precision=float(ratio(hits.sum(), predicted.sum())),
-        micro_recall=float(ratio(hits.sum(), support.sum())),
-        hamming_loss=hamming_loss,
-    )
-
-
-def multi_label_scores(gold: Bools, predicted: Bools) -> Scores:
-    """Return the scores of two (N, C) indicator arrays."""
-    return averaged(
-        LabelCounts((gold & predicted).sum(0), predicted.sum(0), gold.sum(0)),
-        multi=True,
-        accuracy=float((gold == predicted).all(1).mean()),
-        hamming_loss=float((gold != predicted).mean()),
-    )
+def multi_label_counts(gold: Bools, predicted: Bools) -> LabelCounts:
+    """Return the counts of rows with several labels: gold indicators (N, C), predictions of K seeds (K, N, C)."""
+    exact = (predicted == gold).all(-1).sum(1)
+    return LabelCounts((predicted & gold).sum(1), predicted.sum(1), gold.sum(0), exact, len(gold), multi=True)

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epigram.evaluation.arrays import Floats, Ints, ratio
-from epigram.evaluation.metrics.counts import macro_f1, per_class
+from epigram.evaluation.metrics.counts import LabelCounts
+from epigram.evaluation.metrics.registry import macro_f1
 from epigram.evaluation.metrics.scoring import RowScores, SplitPredictions
 from epigram.evaluation.records.results import Interval
 
@@ -121,7 +122,9 @@ def macro_f1_interval(
 
     def statistic(sums: Floats) -> Floats:
         support, rest = sums[:, None, :classes], sums[:, classes:].reshape(len(sums), 2, seeds, classes)
-        return np.asarray(macro_f1(per_class(rest[:, 1], rest[:, 0], support), multi=multi).mean(1))
+        predicted, hits = rest[:, 0], rest[:, 1]
+        found = LabelCounts(hits, predicted, support, hits.sum(-1), len(predictions.gold), multi)
+        return np.asarray(macro_f1(found).mean(1))
 
     value = statistic(np.asarray(counts.astype(float) @ values)[None])
     rare = not multi and classes > MANY_LABELS

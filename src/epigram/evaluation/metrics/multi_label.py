@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, Ints
-from epigram.evaluation.metrics.counts import LabelCounts, multi_label_scores
+from epigram.evaluation.metrics.counts import LabelCounts, multi_label_counts
 from epigram.evaluation.metrics.scoring import RowScores, SplitPredictions
-from epigram.evaluation.records.results import Scores, Task
+from epigram.evaluation.records.results import Task
 from epigram.evaluation.tuning.temperature import at_temperature
 
 
@@ -47,11 +47,7 @@ class MultiLabelPredictions(SplitPredictions):
 
     def counts(self) -> LabelCounts:
         """Return the counts of every label."""
-        return LabelCounts((self.predicted & self.gold).sum(1), self.predicted.sum(1), self.gold.sum(0))
-
-    def scores(self) -> list[Scores]:
-        """Return the scores of every seed."""
-        return [multi_label_scores(self.gold, seed) for seed in self.predicted]
+        return multi_label_counts(self.gold, self.predicted)
 
     def confusion(self) -> list[list[int]]:
         """Return no cells: a label is not confused with another one."""

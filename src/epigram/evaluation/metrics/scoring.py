@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
 from epigram.evaluation.metrics.counts import LabelCounts
+from epigram.evaluation.metrics.registry import scores_of
 from epigram.evaluation.records.results import ScoreName, Scores, Task
 
 SCORE: dict[Task, ScoreName] = {"single": "accuracy", "multi": "micro_f1"}
@@ -65,9 +66,9 @@ class SplitPredictions(ABC):
     def counts(self) -> LabelCounts:
         """Return the counts of every label."""
 
-    @abstractmethod
     def scores(self) -> list[Scores]:
         """Return the scores of every seed."""
+        return scores_of(self.counts())
 
     @abstractmethod
     def confusion(self) -> list[list[int]]:

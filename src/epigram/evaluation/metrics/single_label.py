@@ -11,10 +11,10 @@ import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, Ints
 from epigram.evaluation.metrics import mistakes
-from epigram.evaluation.metrics.counts import LabelCounts, label_counts, scores
+from epigram.evaluation.metrics.counts import LabelCounts, label_counts
 from epigram.evaluation.metrics.intervals import distinct_rows
 from epigram.evaluation.metrics.scoring import RowScores, SplitPredictions
-from epigram.evaluation.records.results import Scores, Task
+from epigram.evaluation.records.results import Task
 from epigram.evaluation.tuning.temperature import at_temperature
 
 
@@ -70,13 +70,7 @@ class SingleLabelPredictions(SplitPredictions):
 
     def counts(self) -> LabelCounts:
         """Return the counts of every label."""
-        seeds = [label_counts(self.gold, seed, self.classes) for seed in self.predicted]
-        hits, predicted = (np.stack([getattr(each, name) for each in seeds]) for name in ("hits", "predicted"))
-        return LabelCounts(hits, predicted, seeds[0].support)
-
-    def scores(self) -> list[Scores]:
-        """Return the scores of every seed."""
-        return [scores(label_counts(self.gold, seed, self.classes)) for seed in self.predicted]
+        return label_counts(self.gold, self.predicted, self.classes)
 
     def confusion(self) -> list[list[int]]:
         """Return the confusion matrix of all seeds as `Metrics` has it."""
