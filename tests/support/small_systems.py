@@ -57,9 +57,10 @@ ALIKE = {  # systems whose modules all occur in another system
 }
 
 
-def each_of(names: Iterable[str]) -> list[Any]:
-    """Return the names as parameters of a test that takes long; make test leaves out those of ALIKE."""
-    return [pytest.param(name, marks=pytest.mark.extended) if name in ALIKE else name for name in names]
+def each_of(names: Iterable[str], alike: Iterable[str] = ()) -> list[Any]:
+    """Return the names as parameters of a test that takes long; make test leaves out those of ALIKE and `alike`."""
+    left_out = ALIKE | set(alike)
+    return [pytest.param(name, marks=pytest.mark.extended) if name in left_out else name for name in names]
 
 
 def recipe_of(name: str) -> Recipe:
