@@ -59,11 +59,17 @@ def validated(view: View, state: Path | None = None) -> Any:
     return cross_validate(setup_of(recipe, CONFIG, view), state=state)
 
 
+@pytest.fixture(scope="module")
+def whole(view: View) -> Any:
+    """Return the result of a cross-validation that nothing interrupts."""
+    return validated(view)
+
+
 @pytest.mark.parametrize("died", [0, 1, 2])
 def test_a_finished_fold_is_not_trained_again(
-    died: int, view: View, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    died: int, view: View, whole: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, loaded = validated(view), die_at_fold(monkeypatch, died)
+    loaded = die_at_fold(monkeypatch, died)
     with pytest.raises(KilledError):
         validated(view, tmp_path / "seed-0")
     again = validated(view, tmp_path / "seed-0")

@@ -55,7 +55,7 @@ def test_the_failure_of_a_process_is_that_of_the_whole(
     assert capfd.readouterr().err == "warning of rank 1\nerror: no network\nsecond line\n"
 
 
-@pytest.mark.parametrize("case", ["alone", "deaf"])
+@pytest.mark.parametrize("case", [pytest.param("alone", marks=pytest.mark.extended), "deaf"])
 def test_processes_that_compute_when_another_one_fails_are_ended(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,7 +99,7 @@ def waiting(tmp_path: Path) -> tuple[subprocess.Popen[str], list[int]]:
     ("number", "code", "error"),
     [
         (signal.SIGTERM, 75, "stopped by SIGTERM; run it again to resume"),
-        (signal.SIGINT, 130, "interrupted"),
+        pytest.param(signal.SIGINT, 130, "interrupted", marks=pytest.mark.extended),
     ],
 )
 def test_a_signal_ends_all(
