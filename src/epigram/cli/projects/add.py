@@ -22,7 +22,7 @@ def main(
     """Register your own file as a data set. To train on it, run `epigram run --dataset NAME`.
 
     If params.yaml names an embedded corpus, it gets the name of the data set in its place. If a pretrained sentence
-    encoder for the language is installed, params.yaml gets the systems that use it.
+    encoder for the language is installed, params.yaml gets the systems that use it, unless it has such systems already.
 
     Example: epigram add reviews.csv --text review --label stars
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,10 +14,9 @@ from epigram.core.errors import EpigramError, ParameterError, TryAgainError
 from epigram.runner.champions import champion
 from epigram.runner.dvc import graph
 from epigram.runner.dvc.process import PROGRESS, ReproProcesses
+from epigram.runner.prefect.stage import Log
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.workspace import Workspace, lock_tree, open_workspace
-
-Log = logging.Logger | logging.LoggerAdapter[Any]
 
 
 def refresh(request: Request, stage: str) -> bool:
