@@ -311,7 +311,7 @@ def test_without_a_champion_there_is_nothing_to_measure_against(fresh: Shop) -> 
 
 def command(shop: Shop, *arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["python", "-m", "flows.retrain", *arguments],
+        ["python", "-m", "epigram.cli", "retrain", *arguments],
         cwd=shop.root,
         env=command_env() | {"PREFECT_HOME": str(shop.root.parent / "prefect")},
         capture_output=True,
