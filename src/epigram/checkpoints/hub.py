@@ -50,7 +50,7 @@ def is_downloaded(checkpoint: HubCheckpoint) -> bool:
 
 
 def verify_hub_checkpoint(checkpoint: str) -> None:
-    """Raise DataError if the downloaded files are not the ones in the lock, or another file is next to them."""
+    """Raise DataError if the downloaded files differ from the lock, or another file is next to them."""
     folder = parse_hub_checkpoint(checkpoint).folder
     expected = read_json(folder / LOCK)
     found = {path.name: sha256(path) for path in folder.iterdir() if path.name != LOCK and path.is_file()}

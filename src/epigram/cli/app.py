@@ -1,6 +1,6 @@
 """The subcommands of `epigram`. Each one is the `main` of a module here, with its options and its help text.
 
-A subcommand imports what it needs when it runs, so that `epigram predict` loads neither Prefect nor DVC.
+A subcommand imports its dependencies when it runs, so that `epigram predict` loads neither Prefect nor DVC.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def app(arguments: Sequence[str] | None = None) -> None:
 def start() -> None:
     """Run `app` with the arguments of the command line, and end the process.
 
-    A flow's command waits for Prefect's exit handlers, the others skip all exit handlers, which take half a second.
+    A flow's command waits for Prefect's exit handlers; every other command skips all exit handlers, which take half a
+    second.
     """
     limit_library_threads()
     end = run_typer if sys.argv[1:2] and sys.argv[1] in FLOW_COMMANDS else run_and_exit

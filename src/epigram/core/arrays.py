@@ -129,7 +129,7 @@ TYPES: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype(np.bool_),
     **{f"{letter}{8 * size}": np.dtype(f"{letter.lower()}{size}") for letter in "UI" for size in (1, 2, 4, 8)},
     **{f"F{8 * size}": np.dtype(f"f{size}") for size in (2, 4, 8)},
-}  # of safetensors
+}  # data types of safetensors
 
 
 def read_array(path: Path) -> NDArray[Any]:

@@ -27,9 +27,9 @@ UNION_BRANCH = re.compile(
     r"float|int|bool|list\[.*|(literal|constrained|lax-or-strict).*"
 )  # as pydantic names branches of a union
 NAME_PATTERN = re.compile(r"\w[\w.-]{0,99}")  # safe in a path and a shell command without quoting
-NAME_BYTES = 200  # in UTF-8; leaves room for suffixes in a file name, which is limited to 255 bytes
+NAME_BYTES = 200  # maximum in UTF-8; leaves room for suffixes in a file name, which is limited to 255 bytes
 NAME_RULE = f"letters, digits, _, - and ., at most 100 characters ({NAME_BYTES} bytes)"
-MISSING_KEY_TYPES = {"missing", "missing_argument"}  # of pydantic; reported last, since misspelled keys cause them
+MISSING_KEY_TYPES = {"missing", "missing_argument"}  # pydantic's types; reported last, since misspelled keys cause them
 BOUND = re.compile(r"(greater|less) than")
 INPUT_SHOULD_BE = "Input should be "  # start of most messages of pydantic
 
@@ -122,7 +122,7 @@ Positive = Annotated[int, Range(ge=1)]
 Count = Annotated[int, Range(ge=0)]
 Share = Annotated[float, Range(ge=0.0, le=1.0)]
 Seed = Annotated[int, Range(ge=0, le=2**32 - 1)]  # the range that every random generator accepts
-Folds = Literal[0, 2, 3, 4, 5, 6, 7, 8, 9, 10]  # of a cross-validation; 0: none
+Folds = Literal[0, 2, 3, 4, 5, 6, 7, 8, 9, 10]  # folds of a cross-validation; 0: none
 OpenShare = Annotated[float, Range(gt=0.0, lt=1.0)]
 
 

@@ -21,7 +21,7 @@ from epigram.core.config_types import parse_json, shown
 from epigram.core.errors import DataError, InputMissingError, TryAgainError
 
 MAX_TEXT_BYTES = 256 << 20  # maximum bytes of a text file that is read whole
-AT_FDCWD, RENAME_NOREPLACE, RENAME_EXCHANGE = -100, 1, 2  # of linux/fcntl.h and linux/fs.h
+AT_FDCWD, RENAME_NOREPLACE, RENAME_EXCHANGE = -100, 1, 2  # constants of linux/fcntl.h and linux/fs.h
 
 
 def _fsync(path: Path) -> None:
@@ -37,7 +37,7 @@ def _fsync(path: Path) -> None:
 def atomic_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path next to `path`; on success it replaces `path`, on failure it is removed.
 
-    The file mode is that of any new file, unless the block sets another one. Temporary files that a killed process left
+    The file has the mode of any new file, unless the block sets another one. Temporary files that a killed process left
     are removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ def list_names(names: Iterable[object], limit: int = MAX_NAMES) -> str:
     return ", ".join([*first[:limit], *(["…"] if len(first) > limit else [])])
 
 
-MAX_BYTES = 2 << 30  # of a download, if its source declares no max_bytes
+MAX_BYTES = 2 << 30  # bytes of a download, if its source declares no max_bytes
 MAX_REDIRECTS = 10
 
 
@@ -30,7 +30,7 @@ MAX_REDIRECTS = 10
 class Limits:
     """Limits on a compressed file; a file beyond them is rejected as an archive bomb."""
 
-    members: int = 300_000  # of an archive, including folders
+    members: int = 300_000  # members of an archive, including folders
     unpacked: int = 8 << 30  # unpacked bytes of the whole archive
     taken: int = 1 << 30  # bytes of the members that are repacked
     ratio: int = 200  # unpacked bytes per packed byte
@@ -38,7 +38,7 @@ class Limits:
     header: int = 16 << 10  # bytes of one extended tar header: a long path, attributes
     headers: int = 256 << 10  # bytes of all extended tar headers up to which header_ratio is not checked
     header_ratio: int = 20  # bytes of extended tar headers per packed byte
-    seconds: float = 600.0  # to unpack the archive
+    seconds: float = 600.0  # time to unpack the archive
 
     def allowance(self, size: int) -> int:
         """Return how many bytes a compressed file of `size` bytes may unpack to."""

@@ -15,7 +15,7 @@ T = TypeVar("T")
 class Registry(Mapping[str, P], Generic[P]):
     """Mapping from a name to the class or function that a module of `package` registers under the module's name.
 
-    A module is imported when its part is requested, so one part does not load the dependencies of the others. Parts
+    A module is imported when its part is requested, so one part does not load the dependencies of another. Parts
     from other places are registered under any name.
     """
 

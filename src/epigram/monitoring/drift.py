@@ -1,8 +1,8 @@
 """Drift detection: new texts against the texts that the champion knows (training and development).
 
 Every measure gives one value per text: its length, its share of unknown tokens, the similarity of its character n-grams
-to those of the training texts, the class that the champion predicts, the probability of that class, and the label if
-there is one. The values of the known texts form one histogram and those of the new texts another. The population
+to the training texts, the class that the champion predicts, the probability of that class, and the label if there is
+one. The values of the known texts form one histogram, the values of the new texts another. The population
 stability index compares the two histograms: Σ (a − e) ln(a / e) over the bins, where a is the share of the new texts in
 a bin and e the share of the known texts. A measure has drifted if its index is above the threshold and above what
 chance alone gives. Without drift the index is distributed as (1/N + 1/M) χ² with B − 1 degrees of freedom (Yurdakul,

@@ -80,7 +80,7 @@ def resend_swallowed() -> Iterator[None]:
     def hook(ignored: sys.UnraisableHookArgs) -> None:
         if issubclass(ignored.exc_type, KeyboardInterrupt):
             number = signal.SIGTERM if issubclass(ignored.exc_type, Terminated) else signal.SIGINT
-            # from a thread, because the handler must not raise here again
+            # sent from a thread, because the handler must not raise here again
             threading.Timer(RESEND_SECONDS, os.kill, (os.getpid(), number)).start()
         else:
             previous(ignored)

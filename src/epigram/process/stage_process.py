@@ -32,7 +32,7 @@ LIBRARY_EXIT_CODES = {1, 127}  # exit codes of libraries; epigram uses neither
 PARENT = "EPIGRAM_PARENT"  # variable with the id of the process that has started this one to train with others
 
 MIN_PAGE_FAULTS = 100  # page faults between two checks; a process with fewer gets no memory
-MIN_KERNEL_SHARE = 1 / 4  # of the CPU time in an allocation loop; the machine may be busy with other processes
+MIN_KERNEL_SHARE = 1 / 4  # share of CPU time in an allocation loop; the machine may be busy with other processes
 MIN_KERNEL_TIME = 1 / 50  # as a share of CHECK_INTERVAL; less is not significant
 
 
@@ -67,7 +67,7 @@ def start_supervisor() -> None:
 
 
 def _supervise(child: int) -> NoReturn:
-    if _has_lost_parent():  # before the parent-death signal was set
+    if _has_lost_parent():  # the parent ended before the parent-death signal was set
         os.kill(child, signal.SIGTERM)
     memory = _MemoryCheck(child)
     code, line = _describe_exit(supervisor.wait(child, lambda number: os.kill(child, number), memory.check), memory)

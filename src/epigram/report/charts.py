@@ -1,6 +1,6 @@
 """Charts of the report: Vega-Lite specifications rendered to static SVG without scripts.
 
-The colours are those of the light theme. Each colour has a name, and the report's style sheet replaces it with the
+The colours are the light theme's. Each colour has a name, and the report's style sheet replaces it with the
 colour of that name in the reader's theme.
 """
 

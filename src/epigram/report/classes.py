@@ -1,4 +1,4 @@
-"""What the report shows of the classes: at most 60 labels, those with the most gold rows, in the order of the data."""
+"""What the report shows of the classes: at most 60 labels with the most gold rows, in the order of the data."""
 
 from __future__ import annotations
 

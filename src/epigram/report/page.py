@@ -56,7 +56,7 @@ class Section:
 
     metrics: Metrics
     pruning: PruningRecord | None
-    scale: Scale  # of the slices' bars
+    scale: Scale  # scale of the slices' bars
     labels: LabelTable
     token_labels: LabelTable | None
     confusion: Markup | None

@@ -3,7 +3,7 @@
 python -m epigram.stages.ensemble VALIDATED EVALUATED PRUNED OUT
 
 OUT has ensemble.json (members and weights, or the reason why there is no ensemble), metrics.json and
-predictions.safetensors as `evaluate` writes them, and a model folder for each seed. The speed of an ensemble is that of
+predictions.safetensors as `evaluate` writes them, and a model folder for each seed. An ensemble's speed is the speed of
 its members one after another; it is written outside OUT, to data/speed/ensemble.json.
 """
 

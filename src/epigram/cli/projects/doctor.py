@@ -16,7 +16,7 @@ def main(
 ) -> None:
     """Check the installation, the machine and the project in this folder, and say how to fix each problem.
 
-    The exit code is that of the first problem, 0 if there is none.
+    The exit code is the first problem's, 0 if there is none.
 
     Example: epigram doctor --json
     """

@@ -10,7 +10,7 @@ from typing import Any
 from epigram.core.errors import InputMissingError
 from epigram.core.extras import require
 
-PACKAGES = ("dvc", "prefect")  # of the extra `pipeline`
+PACKAGES = ("dvc", "prefect")  # packages of the extra `pipeline`
 
 
 def find_flow(command: str, entrypoint: str) -> Callable[[], Any]:
@@ -30,7 +30,7 @@ def find_flow(command: str, entrypoint: str) -> Callable[[], Any]:
 
 
 def enter_project(command: str, module: str) -> Path:
-    """Put the current folder on Python's search path and return it; `module` is that of a flow, such as flows.pipeline.
+    """Put the current folder on Python's search path and return it; `module` is a flow's, such as flows.pipeline.
 
     Raises MissingPackageError if `command` cannot run because DVC or Prefect is not installed, InputMissingError if the
     folder does not have the module.

@@ -1,4 +1,4 @@
-"""epigram drift: drift of new texts from those of the champion."""
+"""epigram drift: drift of new texts from the champion's texts."""
 
 from __future__ import annotations
 

@@ -16,15 +16,15 @@ from epigram.text.dataset.language import Language
 from epigram.text.settings import NO_TAGGER
 from epigram.workflow.search.goal import Quality
 
-ENCODED, TOKENS = "sentences", "token"  # views: of the pretrained encoder, and from scratch
-BATCH, MIN_STEPS = 32, 60  # of fine-tuning; with few rows, epochs alone have too few steps
+ENCODED, TOKENS = "sentences", "token"  # views of the pretrained encoder and of training from scratch
+BATCH, MIN_STEPS = 32, 60  # settings of fine-tuning; with few rows, epochs alone have too few steps
 RATES = (2e-4, 1e-4, 5e-5, 4e-4)  # learning rates of fine-tuning, the first one without a search
-# of an encoder with layers: the head starts from a regression, and lower layers learn more slowly
+# settings of an encoder with layers: the head starts from a regression, and lower layers learn more slowly
 HEAD: dict[str, Any] = {"pool": "mean", "layers": 4, "dropout": 0.0}
 LAYER_DECAY = 0.8
-POOLED_MIN_STEPS, POOLED_RATES = 200, (5e-5, 2e-5, 1e-4, 2e-4)  # of an encoder without layers, with a new head
+POOLED_MIN_STEPS, POOLED_RATES = 200, (5e-5, 2e-5, 1e-4, 2e-4)  # an encoder without layers, with a new head
 FEW_ROWS = 1_000  # rows up to which an encoder is trained on pairs of texts
-PAIRS: dict[str, Any] = {"epochs": 1, "batch_size": 16, "min_steps": 40}  # its training
+PAIRS: dict[str, Any] = {"epochs": 1, "batch_size": 16, "min_steps": 40}  # training on pairs
 LENGTH, SHORTER = 128, (64, 32)  # tokens that a system reads of a text by default, and a frozen one if time is short
 # settings of `train` that determine the steps and the evaluations of a system without such settings of its own
 SHARED = {"min_steps", "evaluations", "evaluation_steps"}
@@ -70,7 +70,7 @@ class Facts:
 
     @property
     def held_out(self) -> int:
-        """Number of texts that judge a training: those of dev, or all folds of train together."""
+        """Number of texts that judge a training: dev, or all folds of train together."""
         return self.train if self.folds else self.dev
 
     @property
@@ -88,14 +88,14 @@ class Candidate:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The system's settings in params.yaml, without those that are not set."""
+        """The system's settings in params.yaml, as far as they are set."""
         unset = asdict(System(view=self.system.view))
         found = {each.name: getattr(self.system, each.name) for each in fields(System)}
         return {name: value for name, value in found.items() if name == "view" or value != unset[name]}
 
     @property
     def shortened(self) -> int | None:
-        """Maximum tokens of a text, if the system reads fewer than the others."""
+        """Maximum tokens of a text, if the system has a limit of its own."""
         length: int | None = self.system.train.get("max_length")
         return length
 

@@ -38,7 +38,7 @@ from epigram.workflow.search.plan import RunPlan
 
 LINEAR_ROWS = 256  # rows of such a trial of the linear SVM at most; its time is scaled up with a smaller error
 PROBE_ROWS = 64  # rows of a trial that only measures the time
-FIRST_SHARE = 0.4  # of the time that is left, for the linear system, and for the examination of train beside it
+FIRST_SHARE = 0.4  # share of the remaining time for the linear system, and for the examination of train beside it
 
 Proposals = Generator[Ask, Answer, RunPlan]
 
@@ -47,7 +47,7 @@ def propose(facts: Facts, goal: Goal, watch: Stopwatch, costs: Costs, dataset: s
     """Yield the trials of a search, each of which is answered by its result, and return the plan.
 
     The linear SVM is in the plan, unless `hybrid_linear` fits into the time only without it. Every other system is if
-    it is estimated to fit and its trials do not fail. Raises the error of the first trial, that of the linear SVM.
+    it is estimated to fit and its trials do not fail. Raises the error of the first trial, the linear SVM's.
     """
     svm, linear_probe = yield from _linear(facts, watch, costs)
     rows = examined_rows(FIRST_SHARE * (watch.left - costs.end), linear_probe, facts, costs)

@@ -38,7 +38,7 @@ def linear_seconds(probe: TrialResult, facts: Facts, costs: Costs) -> float:
 def frozen_seconds(candidate: Candidate, probe: TrialResult, facts: Facts, costs: Costs) -> float:
     """Return the seconds of a linear head on a frozen encoder, from the `ms_per_text` of a trial.
 
-    Each text of train is encoded once for all folds and the final fit, those of dev and test twice at most.
+    Each text of train is encoded once for all folds and the final fit, each text of dev and test at most twice.
     """
     texts = facts.train + 2 * facts.dev + facts.test + TIMED
     encoding = facts.share(candidate.shortened) * texts * probe.ms_per_text / 1000

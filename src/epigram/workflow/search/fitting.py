@@ -14,7 +14,7 @@ from epigram.workflow.search.halving import Pace, predicted_pace, training_secon
 
 EPOCHS = (8, 6, 4, 3, 2, 1)
 PAIRS_FIRST = 200  # rows up to which an encoder trained on pairs comes before a fine-tuned one
-MARGIN = 0.85  # of the time that is left, for what is estimated
+MARGIN = 0.85  # share of the remaining time that the estimates may fill
 
 
 @dataclass(frozen=True)

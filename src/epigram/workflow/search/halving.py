@@ -16,8 +16,8 @@ from epigram.workflow.search.costs import step_seconds
 from epigram.workflow.search.goal import Stopwatch
 
 RUNGS = (500, 2_000, 8_000)  # rows of the trials of one variant
-SEARCH_SHARE = 0.4  # of the time that is left, for trials; the rest is for the final training
-MIN_TRIAL_SECONDS = 4.0  # with less time, no trial is started
+SEARCH_SHARE = 0.4  # share of the remaining time for trials; the rest is for the final training
+MIN_TRIAL_SECONDS = 4.0  # minimum time for which a trial is started
 
 
 @dataclass(frozen=True)
