@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import yaml
 
-from epigram.core.errors import ParameterError
+from epigram.core.errors import ParameterError, TryAgainError
 from epigram.runner.prefect import execution
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
@@ -78,12 +78,17 @@ def add_english_encoder(toy: Toy) -> None:
 
 
 def test_a_data_set_leaves_out_the_systems_whose_encoder_has_not_learned_its_language(
-    toy: Toy, capsys: pytest.CaptureFixture[str]
+    toy: Toy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def end(_: Request) -> NoReturn:
+        raise TryAgainError("the note has been printed")
+
     add_english_encoder(toy)
     request = Request(root=toy.root, dataset="other")
     assert overrides.left_out(request) == {"embedding_linear": REASON}
-    execution._note_unsuitable_systems(request)
+    monkeypatch.setattr(execution, "check_place", end)
+    with pytest.raises(TryAgainError):
+        execution.execute(request, load=lambda: None)
     assert capsys.readouterr().err == f"note: skipping embedding_linear: {REASON}\n"
     params = written(toy, dataset="other")
     assert list(params["systems"]) == ["bert", "mlp"]
