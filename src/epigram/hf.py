@@ -3,7 +3,7 @@
 AutoModelForSequenceClassification.from_pretrained(folder)  AutoTokenizer.from_pretrained(folder)
 pipeline("text-classification", folder)
 
-Predictions equal those of `epigram predict`. No code from the folder is run. Config, tokenizer and model raise
+Predictions are the same as with `epigram predict`. No code from the folder is run. Config, tokenizer and model raise
 DataError for a folder with a file that is changed, missing or not in the manifest.
 """
 

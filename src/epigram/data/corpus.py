@@ -26,8 +26,8 @@ def label_tokens(frame: pl.DataFrame, language: Literal["zh", "en"], file: str) 
 
     A span is a substring of the text (its first occurrence counts), or start and end in characters, with or without a
     label: [0, 5], [0, 5, "LOC"], {"start": 0, "end": 5, "label": "LOC"}. A span without a label has the label of the
-    row. Tokens are those of the `token` view: characters in Chinese, words in English. Raises DataError for a span
-    that is not in its text or has no label.
+    row. Tokens are as in the `token` view: characters in Chinese, words in English. Raises DataError for a span that is
+    not in its text or has no label.
     """
     rows = []
     single = frame.schema.get("label") == pl.String
@@ -106,7 +106,7 @@ def spool_corpus(source: Source, raw: Path, spool: Path) -> pl.LazyFrame:
 
     Columns: text; label (or labels, a list; neither if the task is tokens); split (train, dev, test or null); file;
     line (position of the row in the file, from 1); tokens and token_labels if the source has them; the kept columns.
-    Leading and trailing whitespace of labels is stripped, and that of texts unless spans refer to positions in them.
+    Leading and trailing whitespace is stripped from labels, and from texts unless spans refer to positions in them.
     Raises DataError for invalid file content, InputMissingError for a missing file, ParameterError for options that
     the reader does not have.
     """

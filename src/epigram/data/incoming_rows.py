@@ -47,7 +47,7 @@ class NewRows:
 
 
 def read_rows(files: Sequence[Path], source: Source, settings: ValidateSettings) -> NewRows:
-    """Return the rows of `files`, without those that `settings` says to drop. Files without rows or labels are skipped.
+    """Return the rows of `files`, except rows that `settings` says to drop. Files without rows or labels are skipped.
 
     Raises DataError for all unreadable files at once, or else for all rows that violate a rule.
     """

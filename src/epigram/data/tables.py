@@ -39,7 +39,7 @@ class TableReader(Reader):
     text: str | list[str] = "text"  # several columns are joined by `join`
     join: str = " "
     label: str | None = "label"
-    label_separator: str | None = None  # of several labels in one string: "sports|politics"
+    label_separator: str | None = None  # separator of several labels in one string: "sports|politics"
     split: str | None = None
     tokens: str | None = None  # a list, or a string that is split at spaces
     token_labels: str | None = None
@@ -66,7 +66,7 @@ class TableReader(Reader):
 
     @classmethod
     def detect(cls, path: Path, options: Options) -> Options:
-        """Return `options` with those that the content of the file determines."""
+        """Return `options`, completed from the content of the file."""
         return options
 
 

@@ -21,7 +21,7 @@ FIXED_AUTHOR = {
     for field, value in (("NAME", "epigram"), ("EMAIL", "epigram@localhost"), ("DATE", "@0 +0000"))
 }
 
-WRITE_FAILURE = re.compile(r"\bwrit(e|ing)\b|update ref")  # in git's messages about failed writes
+WRITE_FAILURE = re.compile(r"\bwrit(e|ing)\b|update ref")  # text of git's messages about failed writes
 MIN_FREE_BYTES = 1 << 16  # a disk with fewer free bytes counts as full
 # The second option is for git before 2.36, which ignores the first one.
 DURABLE = ("-c", "core.fsync=all", "-c", "core.fsyncObjectFiles=true")
@@ -112,7 +112,7 @@ def snapshot(folder: Path) -> str:
     """
     index = folder / git(folder, "rev-parse", "--git-path", "index")
     with temporary_index() as env:
-        if index.exists():  # with the cached file states, git does not read unchanged files again
+        if index.exists():  # git does not read unchanged files again if it has the cached file states
             shutil.copy2(index, env["GIT_INDEX_FILE"])
         git(folder, "add", "--all", env=env)
         tree = git(folder, "write-tree", env=env)

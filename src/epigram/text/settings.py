@@ -22,7 +22,7 @@ class PosTableSettings(Strict):
 
     notional: Share = 1.0  # weight of nouns, verbs, adjectives and other notional words
     function: Share = 0.5  # weight of function words
-    adverb: Literal["notional", "function"] = "notional"  # which of them adverbs are
+    adverb: Literal["notional", "function"] = "notional"  # group of words to which adverbs belong
     tagger: str = "builtin"  # builtin, none, or in data/local a word list or the folder of a spaCy pipeline
     corrections: str | None = None  # a file in data/local that overrides every other source
 
@@ -62,7 +62,7 @@ class EncodeSettings(Strict):
 class PretrainSettings(Strict):
     """Masked language modelling on the training texts, before the systems of a view are trained (Devlin et al. 2019).
 
-    The sizes are those of the small encoder, from which the systems of the view start.
+    The sizes define the small encoder, from which the systems of the view start.
     """
 
     texts: str | None = None  # further texts, one per line: a file in data/local
@@ -74,8 +74,8 @@ class PretrainSettings(Strict):
     mask_share: OpenShare = 0.15  # share of the words of a text
     epochs: Positive = 20  # passes over the texts
     batch_size: Positive = 64  # texts
-    learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3  # the highest one of the schedule
-    seed: Seed = 0  # of weights, order and masks
+    learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3  # highest learning rate of the schedule
+    seed: Seed = 0  # seed of weights, order and masks
     threads: Positive = 1  # CPU threads; they affect the result, because they determine the order of the sums
 
 

@@ -24,7 +24,7 @@ from epigram.text.unlabelled import read_lines
 class StudentTexts:
     """Different texts (columns `row` and `text`), and how many lines of their file were left out.
 
-    `held_out` lines have the text of a row of dev or test, `known` ones that of a training row.
+    `held_out` lines have the text of a row of dev or test, `known` lines the text of a training row.
     """
 
     frame: pl.DataFrame
@@ -42,7 +42,7 @@ class StudentTexts:
 
 
 def read_texts(file: Path, corpus: ValidatedCorpus) -> StudentTexts:
-    """Read one text per line, in order, each text once, and leave out those of `corpus`.
+    """Read one text per line, in order, each text once, and leave out the texts of `corpus`.
 
     Raises DataError if none is left.
     """
@@ -84,7 +84,7 @@ def write_texts(folder: Path, texts: StudentTexts, corpus: ValidatedCorpus, enco
 
 @dataclass(frozen=True, kw_only=True)
 class WithTexts(ValidatedCorpus):
-    """Corpus whose training texts are those of `corpus` and further ones, for a vocabulary of both."""
+    """Corpus with the training texts of `corpus` and further texts, for a vocabulary of both."""
 
     further: pl.DataFrame
 

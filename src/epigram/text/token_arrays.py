@@ -44,7 +44,7 @@ class RowEncoder:
 
     @property
     def types(self) -> dict[str, tuple[type, tuple[int, ...]]]:
-        """The data type and the row shape of every array, and of that of the row numbers."""
+        """The data type and the row shape of every array, row numbers included."""
         labels: dict[str, type] = {"token_labels": np.int16, "words": np.int32} if self._corpus.token_labels else {}
         spelling: dict[str, type] = {"characters": np.int32, "spelling": np.int64} if self._character_encoder else {}
         found = {"ids": np.int32, "offsets": np.int64, **labels, **spelling, "rows": np.int64}

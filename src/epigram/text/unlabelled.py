@@ -1,4 +1,4 @@
-"""Texts for pretraining as flat arrays: the training split, and further texts without those of dev and test.
+"""Texts for pretraining as flat arrays: the training split, and further texts, except texts of dev and test.
 
 A key is a hash of 8 bytes. With it, pretraining needs neither the texts themselves nor the library that reads them.
 

@@ -37,7 +37,7 @@ class Conll(Reader):
     comment: str | None = None  # leave out lines that start with this
     skip: str | None = None  # leave out sentences whose first token is this
     numbered: bool = False  # CoNLL-U: column 0 numbers tokens; leave out ranges (1-2) and empty nodes (1.1)
-    prefix: Literal["keep", "drop"] = "keep"  # of labels such as B-PER and I-PER
+    prefix: Literal["keep", "drop"] = "keep"  # prefix of labels such as B-PER and I-PER
     sentence: SentenceLabels | None = None
     join: str = " "  # separator of tokens in the text
     encoding: str = "utf-8"

@@ -137,7 +137,7 @@ def _parse_chunks(path: Path, options: Csv) -> Iterator[pl.DataFrame]:
 
 
 def _parse_csv(chunk: bytes, options: Csv, columns: list[str], rows: int) -> pl.DataFrame:
-    """Parse a chunk of the file; `columns` and the number of `rows` are those of the previous chunks."""
+    """Parse a chunk of the file; `columns` and the number of `rows` are from the previous chunks."""
     return pl.read_csv(
         chunk,
         separator=options.separator,

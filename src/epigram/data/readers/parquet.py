@@ -39,7 +39,7 @@ class Parquet(TableReader):
             schema = scan.collect_schema()
             yield pl.Series(dtype=pl.Int64), pl.DataFrame(schema=schema)  # shows a missing column
             names = [name for name in schema if only is None or name in only]
-            count = scan.select(pl.len()).collect().item()  # of rows, in the footer
+            count = scan.select(pl.len()).collect().item()  # number of rows, in the footer
             remaining = LIMITS.allowance(path.stat().st_size) - count * len(names) * STRING_OVERHEAD
             _check_remaining(remaining, path)
             for table in scan.select(cs.by_name(names)).collect_batches(chunk_size=BATCH, maintain_order=True):

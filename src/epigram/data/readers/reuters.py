@@ -35,7 +35,7 @@ class Reuters(Reader):
     def read(self, path: Path) -> Iterator[pl.DataFrame]:
         """Yield file, line, text (title, then body), label (list of topics) and split (TRAIN or TEST).
 
-        The rows are those of the ModApte split: the documents with TOPICS="YES" whose LEWISSPLIT is TRAIN or TEST.
+        The rows are the ModApte split: the documents with TOPICS="YES" whose LEWISSPLIT is TRAIN or TEST.
         Raises DataError if a file has no documents.
         """
         rows = [

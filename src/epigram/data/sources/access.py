@@ -17,7 +17,7 @@ from epigram.core.files import is_inside
 
 ALLOWED_VARIABLES = "EPIGRAM_SOURCE_VARIABLES"
 VARIABLE = re.compile(r"\$\{(\w+)\}")
-DRIVER_PREFIXES = ("PG", "HF_")  # of variables that the PostgreSQL driver and the hub client read by themselves
+DRIVER_PREFIXES = ("PG", "HF_")  # variables that the PostgreSQL driver and the hub client read by themselves
 FILE_PARAMETERS = {"passfile", "sslcert", "sslkey", "sslrootcert", "sslcrl", "sslcrldir", "service", "servicefile"}
 # IPv6 networks whose addresses end with an IPv4 address
 IPV4_NETWORKS = [ipaddress.ip_network(net) for net in ("::/96", "64:ff9b::/96", "::ffff:0:0:0/96")]
@@ -33,7 +33,7 @@ def redact_address(address: str) -> str:
     """Return the address without user, password, query and fragment, which may be secret."""
     scheme, mark, rest = address.partition("://") if "://" in address else ("", "", address)
     host = re.split(r"[/?#]", rest)[0]
-    has_user_or_port = "@" in host or ":" in host  # after ":" may be a password that contains "/", not a port
+    has_user_or_port = "@" in host or ":" in host  # a password that contains "/" can follow ":" instead of a port
     if has_user_or_port and "@" in rest:
         rest = f"***@{rest.rpartition('@')[2]}"
     return scheme + mark + re.split(r"[?#]", rest)[0]

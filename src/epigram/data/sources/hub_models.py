@@ -42,8 +42,8 @@ SHARD = re.compile(r"model-\d+-of-\d+\.safetensors", re.ASCII)
 def download_checkpoint(checkpoint: str) -> None:
     """Download the files of a `hub:` checkpoint, unless they are in the project; accept any other checkpoint.
 
-    Only the stage encode calls it. A second process waits for the first. The token and the address of the hub are
-    those of the library (HF_TOKEN, HF_ENDPOINT), and so is HF_HUB_OFFLINE. The folder appears only with all its files.
+    Only the stage encode calls it. A second process waits for the first. The library reads the token and the address of
+    the hub from HF_TOKEN and HF_ENDPOINT, and also HF_HUB_OFFLINE. The folder appears only with all its files.
 
     Raises ParameterError for an invalid revision, InputMissingError for an unknown repository or commit, DataError if
     the repository lacks a required file, SourceUnavailableError if the hub cannot be reached or a file is damaged,
@@ -145,9 +145,9 @@ def translate_hub_errors(checkpoint: str) -> Iterator[None]:
         yield
     except (EpigramError, MemoryError):
         raise
-    except Exception as error:  # those of two HTTP libraries, of the Rust library, and of a server that is not a hub
+    except Exception as error:  # errors of two HTTP libraries, the Rust library, or a server that is no hub
         if getattr(error, "errno", None) is not None or "(os error 28)" in str(error):
-            raise  # of the disk
+            raise  # re-raise disk errors unchanged
         raise _translated(checkpoint, error) from None
 
 

@@ -32,12 +32,12 @@ DATABASE_PREFIXES = (*DATABASE_SCHEMES, "${")  # "${": an environment variable h
 WEB_SCHEMES = ("https://", "http://")
 ADDRESS_PREFIXES = (*WEB_SCHEMES, "hf://", *DATABASE_PREFIXES)
 
-ROLES = ("text", "label", "labels", "split", "file", "line", "tokens", "token_labels")  # of a corpus as read
-# also temporary columns, and those that the validation and a growing data set add
+ROLES = ("text", "label", "labels", "split", "file", "line", "tokens", "token_labels")  # columns of a corpus as read
+# also temporary columns, and columns that the validation and a growing data set add
 RESERVED_COLUMNS = {*ROLES, "spans", "row", "in_train", "fold", "batch"}
 WATCHED_FOLDERS = (Path("data/local"), Path("data/pocket"))  # folders in which the pipeline detects changed files
 MAX_PATH_BYTES = 200  # bytes of a file's path below data/raw
-GROWING_SUFFIX = "_live"  # of the name of the growing data set that a retraining creates
+GROWING_SUFFIX = "_live"  # name suffix of the growing data set that a retraining creates
 CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 Split = Literal["train", "dev", "test"]
@@ -68,8 +68,8 @@ class File(SourceSection):
     archive: Archive | None = None
     sha256: str | None = None
     mirror: str | None = None  # path below EPIGRAM_MIRROR; .gz and .tar.gz are unpacked after download
-    mirror_sha256: str | None = None  # of the mirror's file before unpacking
-    max_bytes: Positive = MAX_BYTES  # of the download; a larger file is rejected
+    mirror_sha256: str | None = None  # hash of the mirror's file before unpacking
+    max_bytes: Positive = MAX_BYTES  # maximum size of the download; a larger file is rejected
     read: dict[str, Any] = field(default_factory=dict)  # overrides the source's `read` for this file
 
     @property
@@ -97,7 +97,7 @@ class Source(SourceSection):
     files: list[File]
     read: dict[str, Any] = field(default_factory=dict)  # reader: NAME, and the options of that reader
     splits: dict[Split, list[str]] = field(default_factory=dict)  # file names, or values of the split column
-    labels: list[str] = field(default_factory=list)  # in order; if empty, the sorted labels of the texts
+    labels: list[str] = field(default_factory=list)  # labels in order; if empty, the sorted labels of the texts
     label_names: dict[str, str] = field(default_factory=dict)  # label → its name in the texts' language
     rows: dict[Literal["train", "dev", "test", "all"], int] = field(default_factory=dict)  # expected counts
     keep: list[str] = field(default_factory=list)  # additional columns to keep

@@ -126,7 +126,7 @@ def render_page(report: Report) -> str:
 def _class_table(classes: Mapping[str, Mapping[str, int]], sizes: Mapping[str, int]) -> dict[str, Any]:
     """Return the rows of the labels that are most frequent in train; `sizes` are the rows, or tokens, of each split.
 
-    A row has a label, its rows and share in each split, and its rows in train relative to those of the largest class.
+    A row has a label, its rows and share in each split, and its rows in train relative to the largest class.
     """
     names, train = list(classes["train"]), list(classes["train"].values())
     largest = max(train, default=0) or 1

@@ -19,7 +19,7 @@ from epigram.text.dataset.text_matching import LOOSE, loose_text
 from epigram.text.dataset.validated_corpus import SPLITS
 
 BATCH = 50_000
-ROW_GROUP = 122_880  # of the parquet files
+ROW_GROUP = 122_880  # rows per row group of the parquet files
 
 
 class Rows:

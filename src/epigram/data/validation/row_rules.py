@@ -158,7 +158,7 @@ class RowScan:
 
 
 def scan_rows(rows: Rows, task: str, labels: Sequence[str], *, tokens: bool = False) -> RowScan:
-    """Check and index every row in one pass; the arguments after `rows` are those of `corpus_schema`."""
+    """Check and index every row in one pass; the arguments after `rows` go to `corpus_schema`."""
     schema = corpus_schema(task, labels, tokens=tokens)
     split, hashes = np.zeros(rows.count, np.uint8), np.zeros(rows.count, np.uint64)
     labels_of_rows = LabelCodes(rows.count)

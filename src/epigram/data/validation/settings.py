@@ -22,6 +22,6 @@ class ValidateSettings(Strict):
     min_per_class: Positive = 2  # training rows of each label; fewer are an error
     dev: OpenShare = 0.1  # share of a new dev split
     test: OpenShare = 0.1  # share of a new test split
-    folds: Folds = 5  # of a cross-validation inside train, where a new dev split would have few rows
-    split_seed: Seed = 0  # of new splits and of folds
+    folds: Folds = 5  # folds of a cross-validation inside train, where a new dev split would have few rows
+    split_seed: Seed = 0  # seed of new splits and of folds
     max_train_rows: Annotated[int | None, Range(ge=1)] = None  # training rows at most; a stratified sample

@@ -182,7 +182,7 @@ def repeated_train_rows(repeated: pl.DataFrame, train: NDArray[np.bool_]) -> pl.
 
 
 def group_equal_texts(train: NDArray[np.bool_], labels: LabelCodes, copies: pl.DataFrame, seed: int) -> Groups:
-    """Return the groups of the rows of `train` (N,); `copies` are those of `repeated_train_rows`."""
+    """Return the groups of the rows of `train` (N,); `copies` is the result of `repeated_train_rows`."""
     later = copies.filter(pl.col("row") != pl.col("first"))["row"].to_numpy()
     sizes = np.ones(len(train), np.uint32)
     sizes[copies["first"].to_numpy()] = copies["size"].to_numpy()

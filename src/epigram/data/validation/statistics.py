@@ -20,7 +20,7 @@ TOKEN = {"zh": r"\S", "en": r"\w+(?:['’]\w+)*|[^\w\s]"}
 UNIT = {"zh": "character", "en": "word"}
 EMOJI_ONLY = r"^[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}\x{200D}\x{FE0F}\x{20E3}\s]+$"
 
-BINS = 20  # of a length histogram, up to the 99th percentile; one more bin holds longer texts
+BINS = 20  # bins of a length histogram, up to the 99th percentile; one more bin holds longer texts
 CHUNK = 10_000_000  # characters that are tokenized at once
 
 

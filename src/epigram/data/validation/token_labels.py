@@ -24,7 +24,7 @@ def explode_token_labels(frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
 
 
 def token_label_names(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Return all labels in `counts`, which has those of each split: the default first, the others by name.
+    """Return all labels in `counts`, which has the labels of each split: the default first, the rest by name.
 
     The default is `O`, or the most frequent label of train if no token has `O`.
     """

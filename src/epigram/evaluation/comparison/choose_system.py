@@ -27,9 +27,9 @@ NEGLIGIBLE = 1e6  # FLOPs per text, far below a millisecond: a best system that 
 class Ranking:
     """Systems in the order of their scores, best first, and the `place` of the chosen one.
 
-    `on_dev` are the verdicts against the best, `tied` the places of the systems that are tied with it, `possible` those
-    of them that can be chosen, and `cheapest` the place of the cheapest of these. `replaced` are the places of the best
-    and the tied systems that the chosen one is preferred to, whatever their scores.
+    `on_dev` are the verdicts against the best, `tied` the places of the systems that are tied with it, `possible` the
+    tied places that can be chosen, and `cheapest` the cheapest possible place. `replaced` are the places of the best
+    and the tied systems that the chosen system is preferred to, whatever their scores.
     """
 
     ranked: Sequence[ScoredSystem]

@@ -77,7 +77,7 @@ class Champion:
     dataset: Name
     system: Name
     seed: int
-    score: Score  # on `rows` development texts
+    score: Score  # score on `rows` development texts
     rows: int
     verdict: str = ""
     hashes: Hashes

@@ -42,7 +42,7 @@ def run_checks(checks: Iterable[Callable[[], Iterable[CheckResult]]]) -> Iterato
     for check in checks:
         try:
             yield from check()
-        except Exception as error:  # for example a library that cannot be imported
+        except Exception as error:  # such as a library that cannot be imported
             yield CheckResult(check.__name__.replace("_", " "), "problem", message(error), "", exit_code(error))
 
 

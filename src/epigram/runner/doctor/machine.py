@@ -11,7 +11,7 @@ from epigram.core.machine import count_processors
 from epigram.runner.doctor.installation import CheckResult, problem
 
 GIB = 1 << 30
-MIN_DISK, ENOUGH_DISK = 1 * GIB, 5 * GIB  # of the project's disk; a run of the default systems writes below 1 GiB
+MIN_DISK, ENOUGH_DISK = 1 * GIB, 5 * GIB  # free bytes of the disk; a run of the default systems writes below 1 GiB
 MIN_MEMORY, ENOUGH_MEMORY = 1 * GIB, 4 * GIB  # two stages in parallel use about 2 GiB
 MEMINFO = Path("/proc/meminfo")
 

@@ -1,7 +1,7 @@
 """Private parts of DVC: its repository, graph, lock files and run cache.
 
 A reader of the run cache takes the unfinished file of another process for a damaged entry and deletes it, or finds that
-a file which it has listed is gone. Both end a stage with FileNotFoundError. The second attempt succeeds.
+a listed file is gone. Both end a stage with FileNotFoundError. The second attempt succeeds.
 
 DVC documents its command line and `dvc.api`. Neither returns the graph or the restored stages, waits for the lock while
 the caller works, or writes dvc.lock. tests/contract/test_adapters_dvc.py checks that the installed version has them.

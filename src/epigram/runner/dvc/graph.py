@@ -62,7 +62,7 @@ class Graph:
         return Graph({name: stages[name] for name in order}, self.current)
 
     def other_outputs(self) -> list[Path]:
-        """Return the folders of systems and views that are not in the graph, next to those that are."""
+        """Return the folders of systems and views that are not in the graph, next to the graph's own."""
         outs = {out for stage in self if "@" in stage.name for out in stage.outs}
         return sorted({path for out in outs for path in out.parent.glob("*") if path.is_dir()} - outs)
 

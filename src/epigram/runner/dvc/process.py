@@ -23,7 +23,7 @@ from epigram.runner import child_process
 
 PROGRESS = "\x1e"  # prefix of a progress line, which replaces the previous line
 END = "\x1d"  # prefix of the line after the output of a stage if the process waits for the next one
-KILLED = 128 + signal.SIGKILL  # in most cases, the kernel killed it when out of memory
+KILLED = 128 + signal.SIGKILL  # killed by the kernel, in most cases when out of memory
 NO_CHANGE: Mapping[str, str] = MappingProxyType({})
 REPRO_SCRIPT = Path(__file__).with_name("repro.py")
 
@@ -39,7 +39,7 @@ class ReproProcess:
     def request(self, arguments: Sequence[str], outcome_file: Path, environment: Mapping[str, str]) -> None:
         """Let the process run `dvc repro` with `arguments`; the outcome is written to `outcome_file`.
 
-        The variables of `environment` replace those of the process.
+        The variables of `environment` replace the process's own.
         """
         self.waits, self._end = False, f"{END}{outcome_file}"
         with suppress(BrokenPipeError):  # it was killed: its output ends, and its exit code tells the reason
@@ -83,11 +83,11 @@ class ReproProcesses:
     ) -> Outcome | None:
         """Run `dvc repro` with `arguments`, the last of which is the target, and return its outcome.
 
-        `forward` gets the lines that it prints, as soon as they are printed. `environment` has further variables, the
-        same ones in every call. After `stop`, the result is None.
+        `forward` gets the lines that it prints, as soon as they are printed. `environment` has further variables, equal
+        in every call. After `stop`, the result is None.
         """
         last_lines: deque[str] = deque(maxlen=MAX_DETAILS)
-        with tempfile.TemporaryDirectory(prefix="epigram-") as folder:  # of this try: no other outcome can be read
+        with tempfile.TemporaryDirectory(prefix="epigram-") as folder:  # new for this try: no other outcome can be read
             file = Path(folder, "outcome.json")
             process = self._idle_process() or self._new_process()
             if process is None:
@@ -111,7 +111,7 @@ class ReproProcesses:
             process.close()
 
     def _idle_process(self) -> ReproProcess | None:
-        """Return a process that waits for a stage, or None; forget those that were killed meanwhile."""
+        """Return a process that waits for a stage, or None; forget processes that were killed meanwhile."""
         with self._lock:
             while self._idle and not self._pool.stopped:
                 process = self._idle.pop()

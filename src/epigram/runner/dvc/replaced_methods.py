@@ -34,7 +34,7 @@ def check_inputs_again() -> None:
 
     def run_stage(self: Any, dry: bool, force: bool, **options: Any) -> None:
         if force and not dry:
-            self.save_deps()  # of a stage that is not forced, DVC hashes the inputs itself, for its run cache
+            self.save_deps()  # DVC itself hashes the inputs, for its run cache, only if a stage is not forced
         run(self, dry, force, **options)
         self.inputs_of_command = [dependency.hash_info for dependency in self.deps]
 

@@ -2,11 +2,11 @@
 
 python -P src/epigram/runner/dvc/repro.py CODE REQUESTS
 
-CODE is the PYTHONPATH of the stages. This process itself imports the code of the runner that started it, not that of
-the workspace, which may be an older revision. REQUESTS is a file descriptor with a line for each `dvc repro`: its
+CODE is the PYTHONPATH of the stages. This process itself imports the code of the runner that started it, not the code
+of the workspace, which may be an older revision. REQUESTS is a file descriptor with a line for each `dvc repro`: its
 arguments ([--single-item] [--force] TARGET), the file of its outcome and its environment variables, as JSON. The
-process ends with the first one that fails, or that leaves another process running; the supervisor then kills what is
-left.
+process ends with the first request that fails or leaves another process running; the supervisor then kills all
+remaining processes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def translate(error: DvcException) -> BaseException:
         for kind, reported in KINDS.items():
             if isinstance(cause, kind):
                 return reported(text)
-        if exit_code(cause) != EpigramError.code:  # for example a full disk
+        if exit_code(cause) != EpigramError.code:  # such as a full disk
             return cause
     return EpigramError(text)
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from epigram.runner.workspace.settings import Settings
 
 LATE_IMPORTS = ("dvc.repo", "networkx", "fastapi.encoders")  # imported by Prefect and DVC at the flow's first step
-CHECKS = "epigram.training.preflight"  # of the systems, in PipelineRun; imports PyTorch
+CHECKS = "epigram.training.preflight"  # checks of the systems, in PipelineRun; imports PyTorch
 
 Load = Callable[[], Any]  # imports a flow, and with it Prefect, while the server starts
 

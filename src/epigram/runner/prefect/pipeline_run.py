@@ -40,7 +40,7 @@ from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.workspace import Workspace, open_workspace
 from epigram.workflow.search.plan import RunPlan
 
-Futures = Mapping[str, PrefectFuture[Any]]  # by stage name
+Futures = Mapping[str, PrefectFuture[Any]]  # futures by stage name
 
 
 class RunFailedError(EpigramError):
@@ -80,7 +80,7 @@ class PipelineRun:
         self._table = StatusTable(self.graph.stages, Console(stderr=True))
         self._systems = {} if up_to_date else read_systems(params)
         self._runner = Runner(workspace.path, self._table, self._slots(), self._set_needs_after)
-        self._set_needs()  # by the data of an earlier run
+        self._set_needs()  # reads the data of an earlier run
         self._limit = None
         if request.systems_until is not None:
             systems = {name: self.graph.of(name) for name in limited}
@@ -221,7 +221,7 @@ def reserve_name() -> str:
 def open_run(request: Request, until: Path | None = None) -> Iterator[PipelineRun]:
     """Prepare and lock the workspace of a run, send heartbeats, and terminate all stages at the end.
 
-    With `until`, the run has only the stages that write into this folder, and those that they depend on.
+    With `until`, the run has only the stages that write into this folder, and their dependencies.
     """
     started_at, name = time.monotonic(), str(runtime.flow_run.name)
     with (

@@ -115,7 +115,7 @@ def reserve_gpus(count: int) -> AbstractContextManager[Any]:
 def ready_stages(stages: Graph, futures: Mapping[str, PrefectFuture[Any]], runner: Runner) -> Iterator[Stage]:
     """Yield each stage once its dependencies have finished: a waiting task would occupy a worker process.
 
-    Of several stages, the one with the longest remaining path comes first.
+    Of several stages, the stage with the longest remaining path comes first.
 
     The caller submits the task of each stage and adds its future to `futures`.
     """

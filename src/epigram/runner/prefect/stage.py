@@ -106,7 +106,7 @@ OpenRunner = Callable[[], AbstractContextManager[Runner]]
 def stage_attempt(
     open_runner: OpenRunner, name: str, *, current: bool, delays: Sequence[float] = RETRY_DELAYS
 ) -> Callable[[], State[Any]]:
-    """Return the function that a stage's task calls for each attempt, in the process in which it runs the stage.
+    """Return the function that a stage's task calls for each attempt, in the process that runs the stage.
 
     If the stage is `current` (no input has changed), the function does not run it and returns the state Cached. It
     announces a retry for each of `delays`, in seconds, after an attempt with a retryable exit code.

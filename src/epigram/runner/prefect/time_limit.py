@@ -1,4 +1,4 @@
-"""Limit of the time that the systems of a run have: those that are not finished then are left out."""
+"""Time limit for the systems of a run: systems that are unfinished at the limit are left out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TimeLimit:
         self._runner, self._finished = runner, finished
 
     def left_out_after(self, failed: Collection[str]) -> list[str]:
-        """Return the systems to leave out, if some stages have `failed`: those of these stages, and those out of time.
+        """Return the systems to leave out: systems with a stage in `failed`, and systems out of time.
 
         There are none if the first system or another stage is among the failed.
         """

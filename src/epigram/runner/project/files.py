@@ -106,7 +106,7 @@ def hashes(files: Mapping[str, bytes]) -> dict[str, str]:
 class Update:
     """Changes of an update: the files written and deleted, and a diff for each file that the user has changed."""
 
-    version: str  # before the update
+    version: str  # version before the update
     written: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
     diffs: dict[str, str] = field(default_factory=dict)

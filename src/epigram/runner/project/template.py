@@ -25,7 +25,7 @@ PATTERNS = (
     "prefect.yaml",
     "tasks/*.py",
 )
-PACKAGED = Path(__file__).parents[2] / "template"  # in an installed wheel
+PACKAGED = Path(__file__).parents[2] / "template"  # folder in an installed wheel
 RECORD = "epigram.yaml"  # has the version of epigram for which a project was written
 
 CODE = re.compile(r"^ +src/.*\n", re.MULTILINE)  # a row of a stage's dependencies on code of the repository

@@ -105,7 +105,7 @@ def _new_entry(
 
 
 def _predict_challenger(stages: Graph, run: Run, chosen: Path, corpus: ValidatedCorpus) -> SplitPredictions:
-    """Return the predictions of the new model for the dev texts; those of an ensemble are cross-fitted.
+    """Return the predictions of the new model for the dev texts; an ensemble's are cross-fitted.
 
     Its weights were fitted on the dev texts, so its model scores too well on them. Its evaluation has the labels and
     the dev rows of `corpus`, in the same order.

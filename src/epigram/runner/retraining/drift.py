@@ -70,7 +70,7 @@ class Drift:
 
 @dataclass(frozen=True)
 class NewTexts:
-    """New texts, the label lists of those that have labels, and `labelled` as in Drift."""
+    """New texts, the label lists of labelled texts, and `labelled` as in Drift."""
 
     texts: list[str]
     labels: list[list[str]]
@@ -80,8 +80,8 @@ class NewTexts:
 def reference(model: Path, stages: Graph) -> str:
     """Return the statistics of the reference texts of `model` (training and development), as JSON.
 
-    Lengths, n-grams and labels are those of training texts. The unknown tokens, the likeness and the predictions are
-    those of development texts: on its training texts, a model is more confident and knows all tokens.
+    Lengths, n-grams and labels are from training texts. The unknown tokens, the likeness and the predictions are from
+    development texts: on its training texts, a model is more confident and knows all tokens.
     """
     from epigram.inference.predictors.open_predictor import open_predictor
     from epigram.monitoring.drift import Reference, class_histogram, fit_ngrams, histogram, ngram_similarity
@@ -110,7 +110,7 @@ def reference(model: Path, stages: Graph) -> str:
 
 
 def check(root: Path, file: Path | None) -> Drift | None:
-    """Measure the waiting texts, or those of `file`, and write runs/drift/TIME.json; return None without a champion."""
+    """Measure the waiting texts, or `file`'s texts, and write runs/drift/TIME.json; return None without a champion."""
     settings, latest = load(root / "params.yaml"), champion.current(root)
     if latest is None:
         return None
@@ -165,7 +165,7 @@ def markdown_table(result: Drift) -> str:
 
 
 def new_texts(root: Path, dataset: str, settings: Settings, file: Path | None) -> NewTexts:
-    """Return the newest waiting texts, or those of `file`. Raises DataError if a file cannot be read."""
+    """Return the newest waiting texts, or the texts of `file`. Raises DataError if a file cannot be read."""
     import polars as pl
 
     from epigram.data.growing_dataset import drop_known

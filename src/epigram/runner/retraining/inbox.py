@@ -2,7 +2,7 @@
 
     incoming/x.csv → incoming/working/x.csv → incoming/taken/x.csv
 
-A file is moved to working/ before it is read. Therefore the archived file is the one that was read, even if another
+A file is moved to working/ before it is read. Therefore exactly the file that was read is archived, even if another
 file arrives under the same name meanwhile. A killed process leaves files in working/. The next retraining reads them
 again and skips rows that are already known.
 """
@@ -76,7 +76,7 @@ def link_messages(folder: Path) -> list[str]:
 
 @contextmanager
 def open_inbox(folder: Path) -> Iterator[list[Path]]:
-    """Move the labelled files to working/ and yield them; on exit, move back those that are not archived."""
+    """Move the labelled files to working/ and yield them; on exit, move back files that are not archived."""
     if not any(map(has_labels, waiting_files(folder))) and not (folder / WORKING).exists():
         yield []
         return

@@ -35,8 +35,8 @@ QUERY_FILE = "rows.parquet"  # the result of the database query
 class Ingestion:
     """Result of an ingestion.
 
-    `rows` counts the added rows and `dev` those of them in the development split. `known` counts the skipped rows whose
-    text was already known. `files` are the archived files; `skipped` says why each other file was left in place.
+    `rows` counts the added rows, and `dev` the added rows in the development split. `known` counts the skipped rows
+    whose text was already known. `files` are the archived files; `skipped` says why each other file was left in place.
     """
 
     dataset: str
@@ -56,7 +56,7 @@ class Ingestion:
 def ingest_rows(root: Path, dataset: str, settings: Settings) -> Ingestion:
     """Add the waiting rows to the growing data set of `dataset`, which is created if it is missing.
 
-    Links, files without rows or labels, and files that change meanwhile stay in the inbox; the others are ingested.
+    Links, files without rows or labels, and files that change meanwhile stay in the inbox; the rest is ingested.
     Raises DataError with all violations, and changes nothing, if a file cannot be read or a row breaks a rule.
     """
     name, base = grown_name(dataset), dataset.removesuffix(GROWING_SUFFIX)

@@ -107,7 +107,7 @@ class TrainedTree:
 def open_session(root: Path, dataset: str | None) -> Iterator[Session]:
     """Hold the champion's lock, and check first that a new champion could be recorded.
 
-    `dataset` is the base data set; if None, that of the champion or of params.yaml.
+    `dataset` is the base data set; if None, the champion's or params.yaml's.
     """
     settings = load(root / "params.yaml")
     with champion.lock(root):

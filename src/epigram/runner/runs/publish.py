@@ -52,7 +52,7 @@ class Run:
 
     @property
     def code(self) -> int:
-        """Exit code of the run: that of the failed stage, or 0."""
+        """Exit code of the run: the failed stage's, or 0."""
         return self.failure.code if self.failure else 0
 
     @property

@@ -26,7 +26,7 @@ History = list[dict[str, float]]  # one entry per evaluation
 
 
 def draw_charts(graph: Graph, chosen: str) -> dict[str, str]:
-    """Return the run's charts by title, without those for which it has no data."""
+    """Return the run's charts by title, without charts that lack data."""
     from epigram.core.records import read_record
     from epigram.evaluation.records.results import Metrics
     from epigram.report import charts

@@ -24,7 +24,7 @@ PROCESSES = "processes"  # `gpus` of a stage that has one for each process of a 
 def visible_gpus() -> tuple[str, ...]:
     """Return the GPUs that stages may use, as CUDA_VISIBLE_DEVICES names them; empty on a machine without a GPU.
 
-    If that variable is set, they are those that it lists.
+    If that variable is set, it lists them.
     """
     count = _count_gpus()
     allowed = os.environ.get(VISIBLE)
@@ -59,7 +59,7 @@ def stages_per_gpu() -> int:
 def gpus_by_stage(stages: Graph, systems: Mapping[str, PlannedSystem], gpus: int, folds: int = 0) -> dict[str, int]:
     """Return the number of GPUs of each stage that needs one, on a machine with so many `gpus`, by dvc.yaml.
 
-    A stage of a system without a network needs none. `folds` are those of train.
+    A stage of a system without a network needs none. `folds` is the number of folds of train.
     """
     from epigram.training.distributed.resources import resolve_processes
 
@@ -72,7 +72,7 @@ def gpus_by_stage(stages: Graph, systems: Mapping[str, PlannedSystem], gpus: int
         if stage.gpus == PROCESSES and system is not None:
             try:
                 count = int(resolve_processes(system.config, system.recipe, folds=folds, gpus=gpus).processes)
-            except ParameterError:  # which the stage itself reports
+            except ParameterError:  # the stage itself reports the error
                 count = 1
         needed[stage.name] = count
     return needed
@@ -93,7 +93,7 @@ class GpuPool:
         return self._count(stage) <= len(self._free())
 
     def take(self, stage: str) -> tuple[str, ...]:
-        """Give `stage` its GPUs, those with the fewest stages first, and return their names."""
+        """Give `stage` its GPUs, least used first, and return their names."""
         taken = tuple(sorted(self._free(), key=self.stages.__getitem__)[: self._count(stage)])
         for name in taken:
             self.stages[name] += 1

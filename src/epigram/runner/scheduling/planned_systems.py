@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedSystem:
-    """A system as it will be trained; `checkpoint` is that of its view."""
+    """A system as it will be trained; `checkpoint` is its view's."""
 
     recipe: Recipe
     config: TrainingConfig
@@ -40,7 +40,7 @@ class PlannedSystem:
     def resolved(self, gpus: int | None = None, folds: int = 0) -> TrainingConfig:
         """Return `config` with the numbers of processes and threads, on a machine with so many `gpus` or this one.
 
-        `folds` are those of train.
+        `folds` is the number of folds of train.
         """
         from epigram.training.distributed.resources import resolve_processes, resolve_threads
 

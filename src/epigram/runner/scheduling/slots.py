@@ -28,7 +28,7 @@ START = 2.0  # expected seconds of a stage that no run on the data set has execu
 class Schedule:
     """Order of the stages of `graph`; `seconds` maps each stage to the seconds that it is expected to take.
 
-    The remaining path of a stage is its own seconds and those of the slowest chain of stages that depend on it. Of
+    The remaining path of a stage is its own seconds plus the slowest chain of stages that depend on it. Of
     equal stages, the first one in the graph comes first, so the order is the same in each run.
     """
 
@@ -150,7 +150,7 @@ class Slots:
 def set_needs(slots: Slots, stages: Graph, systems: Mapping[str, PlannedSystem], gpus: int, validated: Path) -> None:
     """Set what each stage needs of `slots`, on a machine with so many `gpus`.
 
-    A training on folds has one process. The folds are those of the `validated` data; without such data, there are none.
+    A training on folds has one process. Missing `validated` data count as data without folds.
     """
     folds = 0
     with suppress(EpigramError, LookupError, TypeError, ValueError):  # missing or damaged, which the stages report
@@ -162,7 +162,7 @@ def set_needs(slots: Slots, stages: Graph, systems: Mapping[str, PlannedSystem],
 def slots_by_system(systems: Mapping[str, PlannedSystem], gpus: int = 0, folds: int = 0) -> dict[str, int]:
     """Return the slots (CPU threads of all processes) of each system, on a machine with so many `gpus`.
 
-    `folds` are those of train.
+    `folds` is the number of folds of train.
     """
     networks = {name: system.resolved(gpus, folds) for name, system in systems.items() if system.recipe.has_encoder}
     return {name: int(config.threads) * int(config.processes) for name, config in networks.items()}
@@ -207,7 +207,7 @@ def needed_gpus(settings: Settings) -> int:
     """
     try:
         systems = plan_systems(settings).values()
-    except EpigramError:  # which the run itself reports
+    except EpigramError:  # the run itself reports the error
         return 1
     processes = [system.config.processes for system in systems if system.recipe.has_encoder]
     return max((1 if count == "auto" else int(count) for count in processes), default=0)

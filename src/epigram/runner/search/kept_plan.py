@@ -29,7 +29,7 @@ def search_key(goal: Goal, facts: Facts, contents: Iterable[str]) -> str:
 
 
 def read_kept(workspace: Path, key: str) -> RunPlan | None:
-    """Return the kept plan if it is that of the search `key`; a damaged file counts as none."""
+    """Return the kept plan if it belongs to the search `key`; a damaged file counts as none."""
     try:
         kept: Any = read_json(workspace / FILE)
         return validate_as(RunPlan, kept["plan"]) if kept["key"] == key else None

@@ -15,7 +15,7 @@ from epigram.workflow.search.plan import RunPlan
 def with_threads(plan: RunPlan, folds: int) -> RunPlan:
     """Return the plan with `train.threads` of each system that it affects, instead of `auto`, for this machine.
 
-    `folds` are those of train.
+    `folds` is the number of folds of train.
     """
     systems = {name: _with_threads(name, system, plan, folds) for name, system in plan.systems.items()}
     return replace(plan, systems=systems)

@@ -35,9 +35,9 @@ from epigram.workflow.search.goal import Goal, Stopwatch
 from epigram.workflow.search.halving import Answer, Ask, Failed
 from epigram.workflow.search.plan import RunPlan
 
-MIN_STAGE_SECONDS = 1.2  # of a stage in which little is done
-END_STAGES, END_SECONDS = 2.0, 2.5  # after the last stage of a system: in stages, and for the report
-VIEWS_SHARE = 0.6  # of the time, after which a view that is not encoded is left out
+MIN_STAGE_SECONDS = 1.2  # minimum time of a stage
+END_STAGES, END_SECONDS = 2.0, 2.5  # time after the last stage of a system: in stages, and for the report
+VIEWS_SHARE = 0.6  # share of the time after which a view that is not encoded is left out
 SPACE = "search"  # key of the workspace in which a search and its run work
 ENCODED = Path("data/pretrained")  # outputs of the last stages that a search runs
 

@@ -31,7 +31,7 @@ class Trials:
         self._fingerprints: dict[str, str] = {}
 
     def run(self, spec: TrialSpec, seconds: float) -> TrialResult | None:
-        """Return the kept result of a trial, or run it; None if it takes longer than `seconds`, after which it ends.
+        """Return the kept result of a trial, or run it; after `seconds`, it is ended and the result is None.
 
         A damaged result is removed, and its trial is run again. Raises EpigramError, with the last line of its output,
         if the trial fails.

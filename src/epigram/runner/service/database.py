@@ -69,7 +69,7 @@ async def _connect(url: URL, where: str) -> None:
         await engine.dispose()
     except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
         raise ParameterError(f"DATABASE ({where}): the server rejected the connection: {error}") from None
-    except (ArgumentError, TypeError, ValueError, OverflowError):  # from the driver; the message may contain a password
+    except (ArgumentError, TypeError, ValueError, OverflowError):  # driver errors; the message may contain a password
         options = f", options {', '.join(map(shown, sorted(url.query)))}" if url.query else ""
         raise ParameterError(
             f"DATABASE ({where}{options}): an option is unknown, or the value of an option or of the port is invalid"

@@ -73,7 +73,7 @@ def serve(root: Path, port: int, announce: Callable[[str], None]) -> NoReturn:
         announce(server.local_url(port))
         deployments.create_work_pool(root)
         deployments.close_lost_runs(stopped=False)
-        deployments.delete_missed_runs()  # before a worker starts, which would start all of them at once
+        deployments.delete_missed_runs()  # a worker would start all of them at once
         notices.ensure(relay_url)
         deployments.deploy(root, names)
         stack.callback(_cancel_unfinished_runs)

@@ -3,9 +3,9 @@
 The process locks the record file as long as it serves, and the operating system releases the lock however the process
 ends. A record that is not locked is invalid, even if another process has the same id by now. Readers test this with a
 shared lock, which `filelock` does not have; with exclusive locks, one of two readers at once would take the other for
-the serving process. A lock alone does not say which process it is: PREFECT_HOME may be that of several repositories, or
-on a disk of several containers, and a child of a killed process may hold its lock. So the record also has the
-repository and what tells the process from others with its id.
+the serving process. A lock alone does not say which process it is: several repositories, or containers on one disk, may
+share PREFECT_HOME, and a child of a killed process may hold its lock. So the record also has the repository and what
+tells the process from others with its id.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from epigram.core.errors import ParameterError, TryAgainError
 CHECK_INTERVAL = 0.05  # seconds between two checks
 MAX_CHECKS = 20  # number of checks while another process reads or writes the record
 STOP_TIMEOUT = 120.0  # seconds to wait until everything has ended
-START_FIELD = 22 - 3  # of /proc/PID/stat after the name of the command, which may contain spaces; see proc(5)
+START_FIELD = 22 - 3  # number in /proc/PID/stat after the name of the command, which may contain spaces; see proc(5)
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Service:
 
 @contextmanager
 def acquire(root: Path) -> Iterator[Callable[[str], None]]:
-    """Register this process as the one that serves `root`, until the end of the context.
+    """Register this process as the service of `root`, until the end of the context.
 
     Yields a function that records the server's address. Raises TryAgainError if another process is registered.
     """
@@ -118,7 +118,7 @@ def stop(root: Path) -> Service | None:
 
 
 def _check_is_own(service: Service, root: Path) -> None:
-    """Raise an error if the service is that of another repository, or its process id may be that of another process."""
+    """Raise an error if the service belongs to another repository, or its process id may belong to another process."""
     if service.root != str(root.resolve()):
         raise ParameterError(f"nothing is stopped: process {service.process} serves {_other(service)}")
     if service.namespace != _namespace():
@@ -147,7 +147,7 @@ def _start_time(process: int) -> str:
 
 
 def _namespace() -> str:
-    """Return the namespace of this process's id, which is that of its container; empty without /proc."""
+    """Return the namespace of this process's id, which identifies its container; empty without /proc."""
     with suppress(OSError):
         return str(Path("/proc/self/ns/pid").readlink())
     return ""

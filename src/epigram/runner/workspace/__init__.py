@@ -1,1 +1,1 @@
-"""The request for a run, its settings, and the tree in which it works."""
+"""The request for a run, its settings, and its working tree."""

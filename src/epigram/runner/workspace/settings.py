@@ -39,7 +39,7 @@ def edited(path: Path) -> Iterator[Params]:
     yaml.width = 1_000
     try:
         params = yaml.load(path)
-    except YAMLError as error:  # for example a duplicate key
+    except YAMLError as error:  # such as a duplicate key
         raise ParameterError(f"{path.name} is not valid YAML: {shown(' '.join(str(error).split()))}") from None
     yield params
     check_names(params)

@@ -26,7 +26,7 @@ DEFAULT_VIEWS: dict[str, dict[str, Any]] = {
 def unsuitable_systems(params: Mapping[str, Any], root: Path) -> dict[str, str]:
     """Return the systems of `params` that its data set does not suit, each with the reason.
 
-    Either it lacks labels that they need, such as those of tokens, or their encoder has not learned its language, or
+    Either it lacks labels that they need, such as token labels, or their encoder has not learned its language, or
     they have a teacher, which knows the labels of the data set of params.yaml. A system that fits no data set is not
     included: `check_systems` reports it. The result is empty if it would contain all systems.
     """

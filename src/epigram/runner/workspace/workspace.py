@@ -27,7 +27,7 @@ LOCK_FILE = "dvc.lock"  # records the workspace's own runs, not those of the mai
 
 @dataclass(frozen=True)
 class Workspace:
-    """The main tree, the tree in which the stages run (the same one, or a workspace), and the revision that is run."""
+    """The main tree, the tree in which the stages run (the main tree or a workspace), and the revision that is run."""
 
     main: Path
     path: Path
@@ -91,7 +91,7 @@ def _check_out(main: Path, path: Path, commit: str) -> None:
                 temporary.write_bytes(content)
     _check_no_links(path)
     _share_cache(main, path)
-    (main / HUB_FOLDER).mkdir(parents=True, exist_ok=True)  # so that what a run downloads is in the main tree
+    (main / HUB_FOLDER).mkdir(parents=True, exist_ok=True)  # a run downloads into the main tree
     for folder in SHARED_FOLDERS:
         _link_shared_folder(main / folder, path / folder)
 

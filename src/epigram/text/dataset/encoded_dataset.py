@@ -65,13 +65,13 @@ class View:
     mask_id: int | None
     cls_id: int | None
     sep_id: int | None
-    prefix_ids: list[int]  # before every text: [CLS], prompt
-    suffix_ids: list[int]  # after every text: prompt, [SEP]
+    prefix_ids: list[int]  # ids before every text: [CLS], prompt
+    suffix_ids: list[int]  # ids after every text: prompt, [SEP]
     max_length: int  # maximum number of text tokens in a row
     pos_words: dict[str, Any] | None  # fields of PosWords; None if every token is a word
     characters: str  # alphabet, most frequent first; character k has id k + 2; empty without characters
-    folds: int  # of train; if there are any, dev has no rows
-    unlabelled: dict[str, Any] | None  # of the texts without labels: file, texts, held_out and known (left out)
+    folds: int  # folds of train; if there are any, dev has no rows
+    unlabelled: dict[str, Any] | None  # texts without labels: file, texts, held_out and known (left out)
     vectors: dict[str, Any] | None  # pretrained vectors: file, width, found, of (entries), tokens (share of train)
     truncated: dict[str, int]  # truncated rows per split
     unknown: dict[str, float]  # share of unknown tokens per split
@@ -108,7 +108,7 @@ class View:
         return "test" if len(self.split("test")) else self.choosing
 
     def fold(self, number: int) -> View:
-        """Return the view of one fold: its dev is that fold, its train and vocabulary are those of the others."""
+        """Return the view of one fold: its dev is the fold, its train and vocabulary are from all other folds."""
         return View.load(fold_folder(self.folder, number))
 
     def fold_numbers(self) -> NDArray[np.int64]:

@@ -37,7 +37,7 @@ class PosWords:
     notional: float
     function: float
     weights: dict[str, float]
-    frequencies: dict[str, int]  # of words that jieba's dictionary lacks
+    frequencies: dict[str, int]  # frequencies of words that jieba's dictionary lacks
 
     @classmethod
     def parse(cls, content: Any, where: str) -> PosWords:
@@ -72,7 +72,7 @@ class WordWeights:
     def find(self, ids: Ragged[Any], room: int) -> NDArray[np.float32]:
         """Return the weight of the word that contains each of the T tokens of N texts, (T,), OWN for special tokens.
 
-        Words are found in the first `room` tokens of a text, which are those that the model reads.
+        Words are found in the first `room` tokens of a text, which the model reads.
         """
         weights = np.full(len(ids.values), OWN, dtype=np.float32)
         read = ids.positions() < room

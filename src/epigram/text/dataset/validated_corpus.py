@@ -36,11 +36,11 @@ class ValidatedCorpus:
     token_labels: list[str]  # default label first; empty if tokens are not labelled
     tokens_only: bool  # text labels are inferred from token labels
     rows: dict[str, int] = field(default_factory=dict)  # number of rows of each split
-    label_names: list[str] = field(default_factory=list)  # of the labels, in the texts' language; empty: the labels
+    label_names: list[str] = field(default_factory=list)  # names in the texts' language; empty: the labels
     notes: list[str] = field(default_factory=list)  # what validation changed, as sentences
     dev_in_train: int = 0  # dev rows whose text is also in train
     test_in_train: int = 0
-    folds: int = 0  # of train; if there are any, dev has no rows
+    folds: int = 0  # folds of train; if there are any, dev has no rows
 
     @classmethod
     def read(cls, folder: Path) -> ValidatedCorpus:

@@ -83,7 +83,7 @@ def publish(folder: Path, found: pl.DataFrame) -> Version | None:
 def find_words(validated: Path, pos: Path, root: Path) -> pl.DataFrame:
     """Return the words of the training texts that the package's table lacks, with the columns of SCHEMA.
 
-    `pos` is the output of the stage pos_table, and `root` the folder in which it ran.
+    `pos` is the output of the stage pos_table, and `root` the stage's working folder.
     """
     corpus, table = ValidatedCorpus.read(validated), load(pos)
     texts = corpus.sample("train", TEXTS, CHARACTERS)

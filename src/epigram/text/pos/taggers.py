@@ -91,7 +91,7 @@ def spacy_tagger(folder: Path, language: Language) -> Tagger:
 def jieba_tagger(tags: Mapping[str, str] = MappingProxyType({}), name: str = "jieba.posseg") -> Tagger:
     """Return the Chinese tagger of jieba.posseg; its tag `x` becomes `w` for punctuation. Whitespace is left out.
 
-    `tags` are further words with their tags, which override those of jieba.
+    `tags` are further words with their tags, which override jieba's.
     """
     tagger = jieba().posseg.dt
     if tags:
@@ -109,8 +109,8 @@ def jieba_tagger(tags: Mapping[str, str] = MappingProxyType({}), name: str = "ji
 def table_tagger(table: PosTable, tags: Mapping[str, str] = MappingProxyType({}), name: str = "table") -> Tagger:
     """Return the English tagger, which splits texts as the `token` view does.
 
-    The tag of a word is the most frequent one in the table, or guessed from shape and suffix for unknown words. `tags`
-    are further words with their tags, which override those of the table.
+    The tag of a word is its most frequent tag in the table, or guessed from shape and suffix for unknown words. `tags`
+    are further words with their tags, which override the table's.
     """
     rows = table.frame.filter(pl.col("language") == "en")
     first = rows.select("entry", pl.col("parts").list.first().struct.field("tag"))
@@ -144,7 +144,7 @@ def count_tags(tagged: Iterable[TaggedText]) -> pl.DataFrame:
 def tagger_for(language: Language, table: PosTable, root: Path = Path()) -> Tagger:
     """Return the tagger that the table's settings select; paths in them are relative to `root`.
 
-    Raises ParameterError, InputMissingError or DataError if the setting or what it names is invalid.
+    Raises ParameterError, InputMissingError or DataError if the setting, or its file or folder, is invalid.
     """
     setting = table.settings.tagger
     if setting == NO_TAGGER:

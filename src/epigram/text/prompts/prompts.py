@@ -24,7 +24,7 @@ from epigram.text.tokens.tokenizers import MASK, UNK
 
 SEPARATORS = re.compile(r"(?<=[a-z])(?=[A-Z])|[\W\d_]+")  # sci.space, not_spam, WrittenWork, label 1
 WORD = re.compile("[\u4e00-\u9fff]|[^\\W\\d_]{2}")  # a Chinese character, or two letters
-SPACES = " ▁"  # of a text, and of SentencePiece
+SPACES = " ▁"  # space of a text, and of SentencePiece
 BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 
@@ -70,8 +70,8 @@ class Prompt(TypedDict):
 
     language: str
     template: str
-    prefix: str  # before every text
-    suffix: str  # after every text
+    prefix: str  # words before every text
+    suffix: str  # words after every text
     masks: int
 
 

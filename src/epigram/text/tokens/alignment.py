@@ -63,7 +63,7 @@ def align_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> UntruncatedToken
 
 
 def _assign_whitespace(numbers: Integers, spans: Integers, ids: Ragged[np.int32]) -> Integers:
-    """Return the word numbers (T,); a whitespace token, which has an empty span, gets that of the preceding token."""
+    """Return the word numbers (T,); a whitespace token, which has an empty span, gets the preceding token's."""
     blank = (spans[:, 0] == spans[:, 1]) & (ids.positions() > 0)
     source = np.maximum.accumulate(np.where(blank, 0, np.arange(len(numbers))))  # token that gives the word number
     assigned: Integers = numbers[source]

@@ -1,7 +1,7 @@
 """Unigram tokenizer from a SentencePiece model file, without the sentencepiece library.
 
 The file is a protocol buffer (sentencepiece_model.proto). Only unigram models that normalize as the `tokenizers`
-library can are read; the ids are those of the file.
+library can are read; the ids are the file's.
 """
 
 from __future__ import annotations

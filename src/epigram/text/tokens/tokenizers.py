@@ -33,7 +33,7 @@ def growth_bound(tokenizer: Tokenizer) -> int:
 
 
 def _steps(part: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the steps of a normalizer or pre-tokenizer, including those of nested sequences."""
+    """Yield the steps of a normalizer or pre-tokenizer, nested sequences included."""
     inner = [step for key in STEPS for step in part.get(key) or ()]
     if not inner:
         yield part

@@ -89,7 +89,7 @@ def build_view_tokenizer(
     prompt: Prompt | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> ViewTokenizer:
-    """Return the tokenizer and the framing of `view` for a corpus; `checkpoint` is that of the view, if it is known.
+    """Return the tokenizer and the framing of `view` for a corpus; `checkpoint` is the view's, if it is known.
 
     WordPiece inputs are [CLS] prompt text [SEP], as in BERT, unless the checkpoint reads no special tokens; a prompt
     may also have words after the text. Raises ParameterError if a checkpoint has no room for the prompt, and the errors
