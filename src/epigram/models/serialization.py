@@ -84,7 +84,7 @@ def save(
 ) -> None:
     """Write the model folder atomically; card and manifest also get `facts` (data hash, seed, dev score, ...).
 
-    `thresholds` (C,) are those tuned on dev if a text may have several labels. `history` has one row per evaluation.
+    `thresholds` (C,) are tuned on dev if a text may have several labels. `history` has one row per evaluation.
     `out_of_fold` are the logits (N, C) of a cross-validation for the training texts.
     """
     config = {

@@ -33,7 +33,7 @@ class TextTemplate:
 
 
 def character_count(characters: str) -> int:
-    """Return the number of character ids, those for none and unknown included; 0 if tokens have no characters."""
+    """Return the number of character ids, ids for none and unknown included; 0 if tokens have no characters."""
     return len(characters) + 2 if characters else 0
 
 

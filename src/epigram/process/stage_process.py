@@ -33,7 +33,7 @@ PARENT = "EPIGRAM_PARENT"  # variable with the id of the process that has starte
 
 MIN_PAGE_FAULTS = 100  # page faults between two checks; a process with fewer gets no memory
 MIN_KERNEL_SHARE = 1 / 4  # share of CPU time in an allocation loop; the machine may be busy with other processes
-MIN_KERNEL_TIME = 1 / 50  # as a share of CHECK_INTERVAL; less is not significant
+MIN_KERNEL_TIME = 1 / 50  # share of CHECK_INTERVAL; less is not significant
 
 
 def arguments(*names: str) -> list[str]:

@@ -69,7 +69,7 @@ def _disk_error(folder: Path, message: str) -> int | None:
     for code in (errno.ENOSPC, errno.EROFS):
         if os.strerror(code) in message:
             return code
-    folders = (folder, Path(gettempdir()))  # the latter contains the index
+    folders = (folder, Path(gettempdir()))  # the temporary folder contains the index
     full = any(shutil.disk_usage(each).free < MIN_FREE_BYTES for each in folders)
     return errno.ENOSPC if full and WRITE_FAILURE.search(message) else None
 

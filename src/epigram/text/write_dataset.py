@@ -98,7 +98,7 @@ def write_view(
 ) -> ViewSummary:
     """Write a view into `folder`: tokenizer, arrays, part-of-speech weights, `vectors` (V, E) and view.json.
 
-    `texts` are those without labels, if the view has some.
+    `texts` are the texts without labels, if the view has some.
     """
     encoder = RowEncoder(TextEncoder(tokenizer.tokenizer), corpus, tokenizer.characters, tokenizer.max_length)
     vocabulary, weights, words = entries

@@ -52,7 +52,7 @@ def prepare(setup: ModelSetup, targets: Array | None = None) -> tuple[Any, TextB
     """Return the untrained model, the batches of train, with `targets` if given, and the batches of dev."""
     recipe, config, view, seed = setup.recipe, setup.config, setup.view, setup.seed
     torch.manual_seed(seed)
-    device = default_device() if recipe.has_encoder else torch.device("cpu")  # NumPy fits the others
+    device = default_device() if recipe.has_encoder else torch.device("cpu")  # NumPy fits models without an encoder
     model: Any = recipe.build(setup.data, setup.path).to(device)
     frame = template_of(view, config.max_length, model)
     dev = batches_of(view, "dev", frame, device)

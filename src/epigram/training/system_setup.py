@@ -72,7 +72,7 @@ class ModelSetup(SystemSetup):
         found = {} if self.weights is None else {"pretrained": sha256(self.weights)}
         if self.teacher is not None:
             found["teacher"] = self.teacher.digest
-        if self.teacher is None or self.teacher.has_own_data:  # what else the teacher learned may include dev and test
+        if self.teacher is None or self.teacher.has_own_data:  # a teacher's other data may include dev and test
             found["rows"] = self.view.rows_digest
         settings = {"seed": self.seed, "system": vars(self.recipe), "training": vars(self.config)}
         weight = {} if self.teacher is None else {"label_weight": self.teacher.label_weight}

@@ -58,7 +58,7 @@ def _tuned(trained: Trained, folds: CrossValidation | None, setup: ModelSetup, f
         return Tuned(score=trained.dev_accuracy, thresholds=thresholds, history=trained.history)
     labels = np.asarray(view.split("train").labels)
     thresholds = tune_by(trained.model, folds.judged, labels)
-    if setup.teacher is not None:  # what was tuned is of students of labels; what it learned is calibrated
+    if setup.teacher is not None:  # the folds learned labels; the teacher's probabilities are calibrated already
         trained.model.temperature.fill_(1.0)
         thresholds = setup.teacher.thresholds()
     return Tuned(

@@ -36,7 +36,7 @@ def encode_view(
         download_checkpoint(view.checkpoint)
     file = None if view.vectors is None else vectors_file(view.vectors, name)
     table, prompt = load(pos), read_prompt(augmented) if view.prompt else None
-    checkpoint = None if view.checkpoint is None else read_checkpoint(view.checkpoint)  # the same one for all folds
+    checkpoint = None if view.checkpoint is None else read_checkpoint(view.checkpoint)  # all folds share it
     corpus, shared = ValidatedCorpus.read(validated), None
     if checkpoint is not None:  # the folds have the same vocabulary, which may be large
         whole = build_view_tokenizer(view, settings, corpus, prompt, checkpoint)

@@ -25,7 +25,7 @@ class RuleResults:
     """Result of the rules: the rows that are kept, and the violations."""
 
     kept: SplitCodes  # NO_SPLIT for dropped rows
-    violations: pl.DataFrame  # all violations, including those that are only reported
+    violations: pl.DataFrame  # all violations, also if they are only reported
     dropped: dict[str, int]  # rule → rows; a row that violates two rules counts for both
 
 

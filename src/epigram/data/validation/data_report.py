@@ -65,7 +65,7 @@ def rule_violations(results: RuleResults, actions: Mapping[str, Action]) -> list
 
 
 def leaked_texts(remaining: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return notes on texts in two splits: the counts that `remaining` has, and those `found` in the source."""
+    """Return notes on texts in two splits: the counts in `remaining`, and the counts `found` in the source."""
     before = {(pair["rows_of"], pair["also_in"]): pair for pair in found}
     sentences = (_leak_sentence(pair, before.get((pair["rows_of"], pair["also_in"]), pair)) for pair in remaining)
     return list(filter(None, sentences))

@@ -42,7 +42,7 @@ def _costs(row: Row) -> tuple[float, float, float]:
 
 
 def three_choices(rows: Sequence[Row]) -> list[Choice]:
-    """Return the best system on dev, the best one that is fast, and the smallest of those tied with the best.
+    """Return the best system on dev, the best one that is fast, and the smallest system tied with the best.
 
     A choice without a system is left out; so is the random baseline, which has no parameters.
     """

@@ -1,4 +1,4 @@
-"""Predicted labels from probabilities: the most probable label, or those above a threshold."""
+"""Predicted labels from probabilities: the most probable label, or all labels above a threshold."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class DataQuality:
     compared: int = 0  # different texts that were compared with each other
     suspects: list[Suspect] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)  # the most similar pairs
-    pair_count: int = 0  # number of all pairs, also of those that `pairs` lacks
+    pair_count: int = 0  # number of all pairs, also of pairs that `pairs` lacks
     curve: LearningCurve | None = None
     reason: str = ""  # why no labels were judged
     curve_reason: str = ""  # why there is no learning curve

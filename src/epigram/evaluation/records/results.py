@@ -247,7 +247,7 @@ class Metrics:
     sentence_f1: Interval | None = None
     plain: str | None = None
     coverage: list[Coverage] = field(default_factory=list)  # empty for multi-label, which has a threshold per label
-    decision: Decision = "threshold"  # what selects the labels of a multi-label text
+    decision: Decision = "threshold"  # selection of the labels of a multi-label text
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ from epigram.models.serialization import load, read_out_of_fold
 from epigram.text.dataset.encoded_dataset import Split, View
 
 TIMED, MIN_TIMED = 512, 64  # texts that are predicted in batches to measure the speed: most and least
-TIMED_SECONDS = 1.0  # time of the timed texts, one at a time, which sets their number between least and most
+TIMED_SECONDS = 1.0  # seconds that the timed texts would take one at a time, within these bounds of their number
 FIRST_TIMED = 8  # texts that are predicted one at a time to choose the number
 
 

@@ -44,7 +44,7 @@ class LabelDecoderConfig(FusionConfig):
     # 1 is greedy; the first step of every search chooses the most probable label
     beam: Annotated[int, Range(ge=1), SEVERAL, Unless("max_labels", 1)] = 1
     max_labels: Annotated[int | None, Range(ge=1), SEVERAL] = None  # per text; default: the number of classes
-    decision: Annotated[Literal["decoder", "threshold"], SEVERAL] = "decoder"  # what selects the labels of a text
+    decision: Annotated[Literal["decoder", "threshold"], SEVERAL] = "decoder"  # selection of the labels of a text
 
     def check(self, context: DataSpec, encoder: EncoderSettings) -> None:
         """Raise ValueError also if the encoder's width is odd or not a multiple of `heads`."""

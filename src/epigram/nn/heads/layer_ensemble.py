@@ -133,6 +133,6 @@ class LayerEnsembleHead(Head, settings=LayerEnsembleConfig):
         """Remove the classifier of a layer; β has its initial values until `adapt` sets it again."""
         if self.config.mode == "last":
             return
-        first = 1 if self.config.mode == "deep" else 0  # the first classifier is that of the embeddings
+        first = 1 if self.config.mode == "deep" else 0  # the first classifier reads the embeddings
         del self.classifiers[layer + first if layer >= 0 else layer]
         self.beta = self._initial_beta().to(self.beta)

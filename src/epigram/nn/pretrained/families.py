@@ -18,7 +18,7 @@ from epigram.nn.layers.types import DataSpec
 
 Family = Literal["bert", "macbert", "roberta", "albert", "ernie", "xlnet"]
 
-# The values of model_type that checkpoints of a family are published with; that of a small encoder is first.
+# The values of model_type that checkpoints of a family are published with; a small encoder's value is first.
 ARCHITECTURES: dict[Family, tuple[str, ...]] = {
     "bert": ("bert",),
     "macbert": ("bert",),
@@ -89,7 +89,7 @@ def small_config(family: Family, small: Mapping[str, Any], context: DataSpec) ->
 # Published in the architecture of BERT for Chinese only: MacBERT, and RoBERTa as RoBERTa-wwm (Cui et al., 2020).
 CHINESE_AS_BERT = ("macbert", "roberta")
 CHINESE_CHARACTER = re.compile("[\u4e00-\u9fff]")
-MIN_CHINESE = 1_000  # characters: Chinese vocabularies have thousands, and that of the English BERT has 244
+MIN_CHINESE = 1_000  # characters: Chinese vocabularies have thousands, the English BERT's has 244
 
 
 def check_family(family: Family | None, model_type: str, checkpoint: str) -> None:

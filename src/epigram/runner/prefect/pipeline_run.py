@@ -68,7 +68,7 @@ class PipelineRun:
         self.graph = graph.read(workspace.path)
         if self._until is not None:
             self.graph = self.graph.up_to(workspace.path / self._until)
-        if request.space:  # a stage reads all folders of the systems, those of earlier runs included
+        if request.space:  # a stage reads all folders of the systems, also folders of earlier runs
             for path in self.graph.other_outputs():
                 shutil.rmtree(path)
         params, up_to_date = workspace.path / "params.yaml", len(self.graph.current) == len(self.graph)

@@ -26,7 +26,7 @@ from epigram.workflow.search.plan import PLAN, RunPlan, write_plan
 if TYPE_CHECKING:
     from epigram.evaluation.records.summary import Summary
 
-FAILED = "-failed"  # what follows the name of a run in the name of the folder of a failed one
+FAILED = "-failed"  # suffix of the folder name of a failed run
 EXECUTED_STATES = {"Completed", "Failed", "Cancelled"}
 
 

@@ -31,7 +31,7 @@ class Request:
     plan: Mapping[str, Any] = field(default_factory=dict)  # whole sections of params.yaml, of a search
     revision: str | None = None
     name: str | None = None
-    space: str | None = None  # key of the workspace; None: that of the overrides and the revision
+    space: str | None = None  # key of the workspace; None: by the overrides and the revision
     systems_until: float | None = None  # monotonic time; systems, or views, that are not finished then are left out
     max_parallel: int | None = None  # parallel stages; None: the number of processors
     ray: str | None = None  # Ray cluster whose workers run the stages; None: this machine

@@ -22,7 +22,7 @@ from epigram.runner.workspace.request import Request
 WRITTEN_FOLDERS = ("data", ".dvc", ".epigram")  # folders of a workspace in which files are created and replaced
 # folders of the main tree that every workspace links to
 SHARED_FOLDERS = ("data/local", "data/pos_versions", "runs", str(HUB_FOLDER))
-LOCK_FILE = "dvc.lock"  # records the workspace's own runs, not those of the main tree
+LOCK_FILE = "dvc.lock"  # records the workspace's own runs, not the main tree's
 
 
 @dataclass(frozen=True)

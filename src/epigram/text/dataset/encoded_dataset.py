@@ -34,7 +34,7 @@ class Split:
     labels: NDArray[Any]  # (N,) int64, or (N, C) uint8 where rows have several labels
     rows: NDArray[np.int64]  # (N,): row numbers in the whole corpus
     in_train: NDArray[np.bool_] | None  # (N,): whether the text also occurs in train; None for train itself
-    token_labels: NDArray[np.int16] | None = None  # (tokens,): label on the first token of a word, -1 on the others
+    token_labels: NDArray[np.int16] | None = None  # (tokens,): label on the first token of a word, -1 elsewhere
     words: NDArray[np.int32] | None = None  # (tokens,): word number of the token in its row; set with token_labels
     characters: Ragged[np.int32] | None = None  # characters of each token; 1 is unknown
 

@@ -65,7 +65,7 @@ def process_group() -> Iterator[None]:
         if isinstance(error, distributed.DistError) or GLOO in str(error).lower():
             raise PeerEndedError(PEER_ENDED) from error
         raise
-    # not in `finally`: connections outlast the report of an error, so that no other process fails first
+    # not in `finally`: connections last until an error is reported, so that no other process fails first
     distributed.destroy_process_group()
 
 
@@ -79,7 +79,7 @@ def _select_device() -> str:
             f"torchrun --nproc-per-node is greater than {available}, the number of GPUs; each process needs its own"
         )
     torch.cuda.set_device(own)
-    return "cpu:gloo,cuda:nccl"  # what decides about the next step is exchanged without waiting for the GPU
+    return "cpu:gloo,cuda:nccl"  # decisions about the next step are exchanged without waiting for the GPU
 
 
 def processes() -> int:

@@ -82,7 +82,7 @@ def _problem(model: LinearSvm, train: TextBatches, dev: TextBatches | None, opti
 
 
 def _fit_chosen(problem: SvmProblem, choice: SvmChoice) -> None:
-    """Fit with the settings of a cross-validation; of its orders, those whose keys fit the larger vocabulary."""
+    """Fit with the settings of a cross-validation; only orders whose keys fit the larger vocabulary are used."""
     settings = problem.model.fitting(choice.settings)
     problem.install(settings, problem.solve(settings), choice.scale)
 

@@ -1,4 +1,4 @@
-"""TF-IDF features of texts for a linear SVM: counts of n-grams, those to keep, and the sparse matrix of their values.
+"""TF-IDF features of texts for a linear SVM: counts of n-grams, n-grams to keep, and the sparse matrix of their values.
 
 The n-grams of characters are counted once for each different spelling of a token. A text has as many of them as a
 product of matrices says: its numbers of spellings times the numbers of n-grams in each.

@@ -107,7 +107,7 @@ def checkpoint_or_stop(
     if checkpoints is not None and (signal or due) and (current := snapshot()) is not None:
         if parallel.rank() == 0:
             checkpoints.save(step, current)
-        parallel.wait_for_all()  # a process that stops now may end the others
+        parallel.wait_for_all()  # a process that stops now may end all
     if signal:
         raise_interrupt(signal)
 

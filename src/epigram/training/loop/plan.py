@@ -54,7 +54,7 @@ WHOLE = Plan(1, 1)  # all planned steps, without decisions
 class Course:
     """A training of one fold: its plan up to the best evaluation, and the dev score of each evaluation by its step.
 
-    If the training has dropped layers, the scores are those after the last drop.
+    If the training has dropped layers, only scores after the last drop count.
     """
 
     plan: Plan

@@ -45,7 +45,7 @@ class Objective:
     `size` is the number of texts of an epoch.
     """
 
-    keeps_last: ClassVar[bool] = False  # keep the weights of the last step, not those with the best score
+    keeps_last: ClassVar[bool] = False  # keep the last step's weights instead of the best
     size_settings: ClassVar[str]  # the settings that limit the memory of a batch, for messages
     config: TrainingConfig
     device: torch.device

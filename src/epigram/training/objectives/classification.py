@@ -33,7 +33,7 @@ def balanced_weights(labels: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
     """Return the weight of each class that has texts, (C,), for class indices (N,) or indicators (N, C).
 
     A class with n of the N texts has the weight N / (P · n), where P is the number of classes with texts, as in
-    scikit-learn. With several labels per text it is (N − n) / n, so that the texts with the label and those without it
+    scikit-learn. With several labels per text it is (N − n) / n, so that texts with the label and texts without it
     have the same share of the loss. A class of no or all texts has the weight 1.
     """
     rows = len(labels)

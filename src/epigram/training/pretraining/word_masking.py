@@ -9,7 +9,7 @@ from torch import Tensor
 
 from epigram.models.batches import to_device
 
-MASKED, RANDOM = 0.8, 0.1  # shares of the chosen words that are masked or replaced; the others are kept
+MASKED, RANDOM = 0.8, 0.1  # shares of the chosen words that are masked or replaced; the rest is kept
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from epigram.training.trials.spec import TrialResult
 from epigram.workflow.search.candidates import BATCH, Candidate, Facts
 
-# Seconds of the linear fits for each text and class, those of all penalties together, on MEASURED numbers of each text.
+# Seconds of the linear fits for each text and class, all penalties together, on MEASURED numbers of each text.
 # A system reads four layers of MiniLM, 1,536 numbers, or less of other encoders, but never more numbers than texts.
 MEASURED, FEATURES = 384, 1_536
 FIT_SECONDS: Mapping[str, float] = {"embedding_linear": 1e-4, "hybrid_linear": 1.5e-4, "setfit": 1e-4}

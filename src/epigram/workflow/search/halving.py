@@ -101,7 +101,7 @@ def halved(
             break
         found = yield from _try_all(asked, facts, rows, watch, reserved)
         if found is None:
-            break  # those that were not tried on these rows cannot be compared
+            break  # variants that were not tried on these rows cannot be compared
         left = sorted([*tried, *found], key=Tried.rank)[: max(1, (len(tried) + len(found)) // 2)]
         if len(left) < 2:
             break

@@ -20,7 +20,7 @@ from epigram.nn.layers.dropout import keep_factors
 from epigram.nn.layers.pooling import additive, key_mask
 from epigram.nn.torch_adapter import softmax_gradient
 
-SMALLEST = 1e-6  # norm of a row of ρ; that of padding is 0
+SMALLEST = 1e-6  # minimum norm of a row of ρ; padding has norm 0
 
 
 class Mix(NamedTuple):
