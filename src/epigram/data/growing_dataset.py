@@ -76,7 +76,7 @@ def append_rows(current: pl.DataFrame, new: pl.DataFrame, share: float) -> pl.Da
 def check_rows(frame: pl.DataFrame, name: str, source: Source, settings: ValidateSettings) -> None:
     """Raise DataError if the stage `validate` would reject the growing data set `name` with the rows of `frame`.
 
-    The rules of single rows have been checked before. The new rules are of classes: each needs enough training rows.
+    The rules of single rows have been checked before; here, each class must have enough training rows.
     """
     located = frame.with_columns(file=pl.lit(f"{name}.parquet"), line=pl.int_range(1, pl.len() + 1))
     scan = scan_rows(Rows(located.lazy()), source.task, source.labels)

@@ -42,8 +42,8 @@ def known_checksums(description: Path, *, replace: bool) -> set[str]:
 def with_own_keys(values: dict[str, Any], description: Path, *, keep_language: bool) -> dict[str, Any]:
     """Return `values` with the keys of a `description` that the added file does not determine.
 
-    Labels that are still there keep their order, which a model's outputs have. If the kept keys leave out rows, the
-    number of rows in the file says nothing about the number that is read, so `rows` is empty.
+    Labels that are still there keep their order, which is the order of a model's outputs. If the kept keys leave out
+    rows, the number of rows in the file says nothing about the number that is read, so `rows` is empty.
     """
     old: Any = read_yaml(description)
     own = {key: value for key, value in old.items() if key not in OF_FILE}
