@@ -84,7 +84,7 @@ def test_attention_of_bert_under_dropout(gate: Any) -> None:
 @pytest.mark.parametrize("rate", [0.25, 0.5])
 def test_every_layer_s_attention_has_the_dropout_of_the_setting(rate: float, attention: dict[str, Any]) -> None:
     config = TransformerConfig(**{"width": WIDTH, "depth": 3, "heads": 1, **attention}, dropout=rate)
-    called = "correlation_mix.keep_factors" if "attention" in attention else "attention.drop"
+    called = "attention.correlation.keep_factors" if "attention" in attention else "attention.dot_product.drop"
     with patch(f"epigram.nn.layers.{called}", side_effect=lambda x, _: torch.ones_like(x)) as drop:
         config.build(CONTEXT).train()(padded_ids(IDS))
     assert [call.args[1] for call in drop.call_args_list] == [rate] * 3
