@@ -124,7 +124,7 @@ def fit(name: str, train: TextBatches, new: TextBatches, split: GoldSplit, class
         return recipe.build(DataSpec(vocabulary=VOCABULARY, classes=classes, max_length=LENGTH), name)
 
     def options(choice: Any = None) -> FitOptions:
-        return FitOptions(config=config, path=name, seed=seed, rate=config.learning_rate, choice=choice)
+        return FitOptions(config=config, path=name, seed=seed, choice=choice)
 
     def fold(number: int) -> Fold:
         rest, own = (np.flatnonzero(each) for each in (folds != number, folds == number))

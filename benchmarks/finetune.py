@@ -63,7 +63,7 @@ def throughput(plan: Plan, view: View) -> tuple[Rates, Rates, dict[str, Measured
         return {name: minilm.limit(name) for name in {FAST, "fp32"}}  # emulated bf16 would take minutes
 
     def ours() -> dict[str, float]:
-        seconds = our_run(minilm.ours(view), view, split, config, config.learning_rate)
+        seconds = our_run(minilm.ours(view), view, split, config)
         return {"texts/s": count / seconds, "GFLOP/s": flops / seconds / 1e9}
 
     def peer(how: trainer_peer.Settings) -> dict[str, float]:

@@ -37,7 +37,7 @@ class Captured:
 
     def __init__(self, model: nn.Module, texts: TextBatches, config: TrainingConfig, epochs: int) -> None:
         self.texts, self.config, self.order = texts, config, np.random.default_rng(0)
-        self.optimizer = build_optimizer(model, config, config.learning_rate)
+        self.optimizer = build_optimizer(model, config)
         self.schedule = build_schedule(self.optimizer, config, epochs * len(texts) // config.batch_size)
         self.steps = GraphSteps(model, texts, self.optimizer, config)
 

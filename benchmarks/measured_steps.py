@@ -30,7 +30,7 @@ def parts(plan: Plan, view: View, batch: int, steps: int = STEPS) -> tuple[Split
     return chosen(part, range(cut)), chosen(part, range(cut, cut + batch * steps))
 
 
-def our_run(model: Any, view: View, split: tuple[Split, Split], config: TrainingConfig, rate: float) -> float:
+def our_run(model: Any, view: View, split: tuple[Split, Split], config: TrainingConfig) -> float:
     """Return the seconds of our loop for one epoch on the timed texts; it evaluates on a single dev text.
 
     The clock includes the construction of the optimizer and of the batches, as it does for the peers.
@@ -39,7 +39,7 @@ def our_run(model: Any, view: View, split: tuple[Split, Split], config: Training
     warm_up, timed = (texts_of(view, part, config.max_length) for part in split)
 
     def run(train: TextBatches) -> None:
-        Trainer(model, label_objective(train, one, config), seed=0, rate=rate).run()
+        Trainer(model, label_objective(train, one, config), seed=0).run()
 
     run(warm_up)
     return seconds(lambda: run(timed))

@@ -86,7 +86,6 @@ def trained(data: Data, config: TrainingConfig, seed: int) -> Models:
         classes=len(data.view.labels),
         settings=RULE,
         config=config,
-        rate=config.learning_rate,
         seed=seed,
     )
     longer = replace(config, epochs=RULE.epochs, warmup=0.0)

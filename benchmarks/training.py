@@ -52,7 +52,7 @@ def system_row(plan: Plan, name: str, view: View) -> Row:
 
     def ours() -> dict[str, float]:
         model = fresh(name, view)
-        return {"titles/s": count / our_run(model, view, split, config, config.learning_rate)}
+        return {"titles/s": count / our_run(model, view, split, config)}
 
     def peer(settings: Settings) -> dict[str, float]:
         return {"titles/s": count / plain_run(plain(name, view), view.pad_id, examples, config, settings)}

@@ -62,7 +62,7 @@ def pruned(model: Any, case: Case, monkeypatch: pytest.MonkeyPatch) -> Any:
     texts, (left, settings) = texts_of(case), PRUNING[case["prune"]]
     if case["prune"] == "worst":
         monkeypatch.setattr("epigram.pruning.depth.layer_accuracies", lambda *_, **__: [0.1, 0.9, 0.9])
-    result = prune(model, texts, texts, classes=len(LABELS), settings=settings, config=CONFIG, rate=1e-3, seed=0)
+    result = prune(model, texts, texts, classes=len(LABELS), settings=settings, config=CONFIG, seed=0)
     if case["encoder"] in WITH_LAYERS:
         assert result.accepted and result.model.depth == left, result.reason
     else:

@@ -87,7 +87,7 @@ def fit(recipe: Recipe, model: Any, texts: TextBatches, *, epochs: int, rate: fl
     Such a training ends as soon as the model has learned the rows.
     """
     if recipe.kind != "classifier":
-        options = FitOptions(config=TrainingConfig(), path="systems.x", seed=seed, rate=rate)
+        options = FitOptions(config=TrainingConfig(), path="systems.x", seed=seed)
         return FITTERS[recipe.kind](model, texts, texts, options).model
     size = 8 if epochs < 10 else len(texts)
     config = TrainingConfig(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
@@ -123,9 +123,9 @@ def test_the_new_system_learns_saves_and_reloads(example: str, tmp_path: Path) -
     )  # fmt: skip
     recipe = RECIPES[example].changed(encoder={"embedding": 16, "filters": 12}, head={}, train={"batch_size": 16})
     model: Any = recipe.build(DataSpec(vocabulary=60, classes=3, max_length=16))
-    config = configure(example, recipe)
+    config = replace(configure(example, recipe), learning_rate=0.01)
     assert config.epochs == 10
-    Trainer(model, label_objective(texts, texts, config), seed=0, rate=0.01).run()
+    Trainer(model, label_objective(texts, texts, config), seed=0).run()
     assert predict(model, texts).score(labels) > 0.9
 
     frame = TextTemplate(

@@ -43,7 +43,9 @@ def pruned(model: Any, *, rate: float = STILL, dev: Any = None, **settings: Any)
     """Return `model` after pruning on the eight words, all of them in train and in dev."""
     chosen = PruneSettings(**{"epochs": 3, **settings})
     held = texts_of() if dev is None else dev
-    return prune(model, texts_of(), held, classes=2, settings=chosen, config=CONFIG, rate=rate, seed=0)
+    return prune(
+        model, texts_of(), held, classes=2, settings=chosen, config=replace(CONFIG, learning_rate=rate), seed=0
+    )
 
 
 # --- accuracies (α) of the layers
@@ -245,7 +247,13 @@ def test_fine_tuning_has_its_own_epochs_no_warm_up_and_the_rate_of_the_training(
     (trainer,) = made
     assert (trainer.config.epochs, trainer.config.warmup, trainer.steps) == (3, 0.0, 3)  # one batch per epoch
     assert [group["lr"] for group in trainer.optimizer.param_groups] == [0.25] * len(trainer.optimizer.param_groups)
-    assert {**vars(trainer.config), "epochs": 7, "min_steps": floor, "warmup": 0.5} == vars(CONFIG)
+    assert {
+        **vars(trainer.config),
+        "learning_rate": CONFIG.learning_rate,
+        "epochs": 7,
+        "min_steps": floor,
+        "warmup": 0.5,
+    } == vars(CONFIG)
 
 
 # --- cost of each depth
@@ -290,6 +298,6 @@ def test_a_model_without_layers_has_no_table() -> None:
 
 def facts(*, seed: int, depth: int) -> TrainingFacts:
     return TrainingFacts(
-        dataset="toy", data="ab", seed=seed, rate=0.5, dev_accuracy=1.0, epoch=1, depth_full=depth, parameters_full=7,
+        dataset="toy", data="ab", seed=seed, dev_accuracy=1.0, epoch=1, depth_full=depth, parameters_full=7,
         training={},
     )  # fmt: skip

@@ -31,7 +31,7 @@ class Two(nn.Module):
 def moved(gradients: list[float], rate: float = 0.1, **settings: Any) -> Two:
     """Return the two weights after one step for each of the `gradients`."""
     model = Two()
-    used = build_optimizer(model, TrainingConfig(**settings), rate)
+    used = build_optimizer(model, TrainingConfig(learning_rate=rate, **settings))
     for gradient in gradients:
         for weight in model.parameters():
             weight.grad = torch.full_like(weight, gradient)
@@ -75,7 +75,7 @@ def test_row_adagrad_steps(sparse: bool) -> None:
     """
     table = nn.Embedding(3, 2, sparse=sparse)
     nn.init.ones_(table.weight)
-    used = build_optimizer(table, TrainingConfig(optimizer="row_adagrad", epsilon=0.5), 0.1)
+    used = build_optimizer(table, TrainingConfig(optimizer="row_adagrad", learning_rate=0.1, epsilon=0.5))
     for rows, gradient in (([0, 1, 1], [[3.0, 4.0], [1.0, 0.0], [0.0, 1.0]]), ([0], [[1.0, 7.0]])):
         used.zero_grad()
         (table(torch.tensor(rows)) * torch.tensor(gradient)).sum().backward()
@@ -89,7 +89,7 @@ def test_row_adagrad_steps(sparse: bool) -> None:
 def test_row_adagrad_takes_each_element_of_a_vector_as_a_row() -> None:
     vector = nn.Linear(1, 2)
     nn.init.zeros_(vector.bias)
-    used = build_optimizer(vector, TrainingConfig(optimizer="row_adagrad", epsilon=1e-8), 0.1)
+    used = build_optimizer(vector, TrainingConfig(optimizer="row_adagrad", learning_rate=0.1, epsilon=1e-8))
     for gradient in ([2.0, -3.0], [2.0, 4.0]):
         vector.bias.grad = torch.tensor(gradient)
         used.step()
@@ -113,7 +113,7 @@ def test_weight_decay_shrinks_matrices_and_leaves_vectors(kind: str, matrix: flo
 def test_no_bias_and_no_norm_of_a_transformer_decays() -> None:
     recipe = RECIPES["transformer_f"].changed(encoder={"width": 8, "hidden": 12, "depth": 2}, head={}, train={})
     model: Any = recipe.build(DataSpec(vocabulary=9, classes=3, max_length=8, pos_weight=torch.ones(9)))
-    used = build_optimizer(model, TrainingConfig(weight_decay=0.01), 1e-3)
+    used = build_optimizer(model, TrainingConfig(learning_rate=1e-3, weight_decay=0.01))
     decay = {id(p): group["weight_decay"] for group in used.param_groups for p in group["params"]}
     found = {name: decay.get(id(p)) for name, p in model.named_parameters()}
     kept = {name for name in found if name.endswith("bias") or ".norm" in name}

@@ -65,7 +65,6 @@ class TrainingFacts:
     dataset: str
     data: str  # SHA-256 of the encoded view
     seed: int
-    rate: float  # learning rate
     dev_accuracy: float
     epoch: int
     depth_full: int

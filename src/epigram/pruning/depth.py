@@ -80,7 +80,6 @@ def prune(
     classes: int,
     settings: PruneSettings,
     config: TrainingConfig,
-    rate: float,
     seed: int,
     by_gradient: bool = True,
     report: Report | None = None,
@@ -88,9 +87,9 @@ def prune(
 ) -> PruningResult:
     """Return a shallower model if the controller drops layers and the dev score falls by at most the tolerance.
 
-    Otherwise the result holds the original model. The shallower model is fine-tuned for `settings.epochs` epochs at
-    `rate`, the learning rate of the original training. `by_gradient`: the original was trained by gradient descent;
-    any other model is not pruned, because fine-tuning would change its kind. Without `dev`, which folds of train
+    Otherwise the result holds the original model. The shallower model is fine-tuned for `settings.epochs` epochs at the
+    learning rate of the original training. `by_gradient`: the original was trained by gradient descent; any other
+    model is not pruned, because fine-tuning would change its kind. Without `dev`, which folds of train
     replace, no model is pruned.
     """
     if (obstacle := _obstacle(model, train, settings, config, by_gradient)) is not None:
@@ -114,7 +113,7 @@ def prune(
         return PruningResult(model=model, reason=reason, dev_after=before, **facts)
     tuned = TrainingConfig(**{**vars(config), "epochs": settings.epochs, "min_steps": 0, "warmup": 0.0})
     record = Trainer(
-        smaller, label_objective(train, dev, tuned), seed=seed, rate=rate, report=report, checkpoints=checkpoints
+        smaller, label_objective(train, dev, tuned), seed=seed, report=report, checkpoints=checkpoints
     ).run()
     after, _ = record.score
     if clearly_above(before - after, settings.tolerance):

@@ -48,7 +48,6 @@ def prune_model(name: str, view: View, folder: Path, settings: PruneSettings, ou
             classes=len(saved.labels),
             settings=settings,
             config=config,
-            rate=facts.rate,
             seed=facts.seed,
             by_gradient=facts.by_gradient,
             report=printer,

@@ -44,8 +44,7 @@ def fit_system(
 
 def options_of(setup: ModelSetup, **more: Any) -> FitOptions:
     """Return the options of a fitter, with `more` of them."""
-    config = setup.config
-    return FitOptions(config=config, path=setup.path, seed=setup.seed, rate=config.learning_rate, **more)
+    return FitOptions(config=setup.config, path=setup.path, seed=setup.seed, **more)
 
 
 def prepare(setup: ModelSetup, targets: Array | None = None) -> tuple[Any, TextBatches, TextBatches]:

@@ -38,7 +38,6 @@ def write_model(folder: Path, trained: Trained, tuned: Tuned, frame: TextTemplat
             dataset=view.corpus,
             data=view.fingerprint,
             seed=setup.seed,
-            rate=trained.rate,
             dev_accuracy=tuned.score,
             epoch=trained.epoch,
             depth_full=trained.depth,

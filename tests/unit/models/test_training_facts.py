@@ -12,7 +12,7 @@ from epigram.core.files import write_json
 from epigram.models.manifest import TrainingFacts, write
 
 FACTS = TrainingFacts(
-    dataset="toy", data="ab", seed=3, rate=0.5, dev_accuracy=1.0, epoch=2, depth_full=0, parameters_full=7,
+    dataset="toy", data="ab", seed=3, dev_accuracy=1.0, epoch=2, depth_full=0, parameters_full=7,
     training={"threads": 2, "precision": "fp32"}, provenance={"data": "ab"}, hardware={"device": "cpu"},
 )  # fmt: skip
 
@@ -28,7 +28,7 @@ def test_a_model_of_an_older_version_lacks_later_facts(tmp_path: Path, later: st
     assert TrainingFacts.read(tmp_path) == replace(FACTS, **{later: {}})
 
 
-@pytest.mark.parametrize(("key", "wrong"), [("seed", "3"), ("rate", None), ("training", []), ("depth_full", 1.5)])
+@pytest.mark.parametrize(("key", "wrong"), [("seed", "3"), ("training", []), ("depth_full", 1.5)])
 def test_a_missing_or_wrong_entry_is_named(tmp_path: Path, key: str, wrong: object) -> None:
     with pytest.raises(InputMissingError, match=r"manifest\.json is missing"):
         TrainingFacts.read(tmp_path)

@@ -37,7 +37,9 @@ def pruned(before: float, after: float, tolerance: float, patch: pytest.MonkeyPa
     patch.setattr(depth, "Trainer", lambda *_, **__: SimpleNamespace(run=lambda: record))
     settings = PruneSettings(rule="shallowest", tolerance=tolerance)
     data: Any = object()
-    return depth.prune(Stack(), data, data, classes=2, settings=settings, config=TrainingConfig(), rate=0.1, seed=0)
+    return depth.prune(
+        Stack(), data, data, classes=2, settings=settings, config=TrainingConfig(learning_rate=0.1), seed=0
+    )
 
 
 @pytest.mark.parametrize("before", [20, 23, 26, 50])  # hundredths: 0.20 - 0.02 is above 0.18 as floats

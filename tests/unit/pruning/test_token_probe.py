@@ -22,6 +22,7 @@ from tests.support.layered import CLASS, FIRST, RIGHT, layers_of, tagger_of
 
 WORDS = [0, 0, 1, 2, 4, 6]
 CLASS_LAYER, TOKEN_LAYER = RIGHT, [0, 1] * 4
+STILL = 1e-12  # a learning rate that changes no prediction
 
 
 def texts_of(texts: list[list[int]], *, hidden: frozenset[int] = frozenset(), framed: bool = False) -> TextBatches:
@@ -39,10 +40,12 @@ SINGLE = texts_of([[word] for word in WORDS])
 
 
 def pruned(layers: list[list[int]], scored: Any, train: TextBatches = SINGLE) -> PruningResult:
-    """Prune to the first layer above 0.7, with a learning rate that changes no prediction."""
-    config = TrainingConfig(stop_on=scored, weight_decay=0.0, schedule="constant", precision="fp32")
+    """Prune to the first layer above 0.7."""
+    config = TrainingConfig(
+        stop_on=scored, weight_decay=0.0, schedule="constant", precision="fp32", learning_rate=STILL
+    )
     settings = PruneSettings(threshold=0.7, rule="shallowest", tolerance=1.0, epochs=1)
-    return prune(tagger_of(*layers), train, SINGLE, classes=2, settings=settings, config=config, rate=1e-12, seed=0)
+    return prune(tagger_of(*layers), train, SINGLE, classes=2, settings=settings, config=config, seed=0)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_a_checkpoint_is_trained_at_the_rate_that_the_user_sets(
 ) -> None:
     system = {"recipe": "bert", "train": {**QUICK, **own}}
     manifest = stage(system, ViewSettings(tokenizer="wordpiece", checkpoint=str(checkpoint)), shared)
-    assert manifest["rate"] == rate and manifest["training"]["learning_rate"] == rate
+    assert manifest["training"]["learning_rate"] == rate
 
 
 def test_an_encoder_that_has_not_learned_the_language_of_the_texts_is_refused(

@@ -43,7 +43,7 @@ from tests.support.trained import setup_of, train_seed
 
 NAME, KIND, TOKENS, FIRST = "setfit", "contrastive_classifier", 40, 10
 CONFIG = TrainingConfig(epochs=30, batch_size=16, learning_rate=0.03, weight_decay=0.0, precision="fp32")
-OPTIONS = FitOptions(config=CONFIG, path="systems.x", seed=0, rate=CONFIG.learning_rate)
+OPTIONS = FitOptions(config=CONFIG, path="systems.x", seed=0)
 RECIPE = RECIPES[NAME].changed(model={"kind": KIND}, encoder={"kind": "embedding", "width": 4, "dropout": 0.0})
 
 
@@ -101,7 +101,7 @@ def test_the_training_takes_all_planned_steps_without_dev() -> None:
     texts, reports = mixed(60), list[Progress]()
     options = replace(OPTIONS, choice=on_folds(texts).choice, report=reports.append)
     trained = KINDS[KIND](model_of(), texts, None, options)
-    assert (trained.epoch, trained.rate, trained.history, trained.dev_accuracy) == (0, 0.03, [], 0.0)
+    assert (trained.epoch, trained.history, trained.dev_accuracy) == (0, [], 0.0)
     assert (reports[-1].epoch, reports[-1].step) == (30, reports[-1].steps)
     KINDS[KIND](model_of(), texts, None, replace(options, config=replace(CONFIG, min_steps=60 * 4)))
     assert (reports[-1].epoch, reports[-1].step) == (60, reports[-1].steps)

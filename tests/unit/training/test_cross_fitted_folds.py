@@ -33,7 +33,7 @@ from tests.support.svm_texts import svm_of, texts
 from tests.support.trained import setup_of
 
 ALL_AUTO: dict[str, Any] = dict.fromkeys(SvmSettings._fields, AUTO)
-OPTIONS = FitOptions(config=TrainingConfig(), path="systems.x", seed=0, rate=0.0)
+OPTIONS = FitOptions(config=TrainingConfig(), path="systems.x", seed=0)
 FOLDS = 3
 
 

@@ -35,7 +35,7 @@ def trained(recipe: Any = RECIPE, **settings: Any) -> tuple[Classifier, Classifi
     model, texts = build(recipe), texts_of(recipe)
     before = deepcopy(model)
     config = TrainingConfig(epochs=1, learning_rate=1e-12, precision="fp32", batch_size=999, **settings)
-    KINDS["classifier"](model, texts, texts, FitOptions(config=config, path="systems.x", seed=0, rate=0.0))
+    KINDS["classifier"](model, texts, texts, FitOptions(config=config, path="systems.x", seed=0))
     return before, model
 
 

@@ -38,7 +38,7 @@ from tests.support.text_samples import EN
 from tests.support.trained import setup_of, train_seed
 
 NAME = "embedding_linear"
-OPTIONS = FitOptions(config=TrainingConfig(), path="systems.x", seed=0, rate=0.0)
+OPTIONS = FitOptions(config=TrainingConfig(), path="systems.x", seed=0)
 
 
 class Chosen:
@@ -235,7 +235,7 @@ def test_it_is_not_pruned() -> None:
     model, texts = build(recipe), texts_of(recipe)
     settings = PruneSettings(threshold=1.0, tolerance=1.0)
     result = prune(
-        model, texts, texts, classes=3, settings=settings, config=TrainingConfig(), rate=0.0, seed=0, by_gradient=False
+        model, texts, texts, classes=3, settings=settings, config=TrainingConfig(), seed=0, by_gradient=False
     )
     assert (result.accepted, result.reason, result.model.depth) == (
         False,

@@ -58,7 +58,7 @@ def model_of(name: str, **changes: Any) -> Classifier:
 def test_steps_train_as_the_trainer_does(name: str, changes: dict[str, Any]) -> None:
     one, other, data = model_of(name, **changes), model_of(name, **changes), texts()
     trainer = Trainer(one, label_objective(data, data, CONFIG), seed=3)
-    used = build_optimizer(other, CONFIG, CONFIG.learning_rate)
+    used = build_optimizer(other, CONFIG)
     rates = build_schedule(used, CONFIG, trainer.steps)
     steps = GraphSteps(other, data, used, CONFIG)
     for rows in data.epoch(np.random.default_rng(3), CONFIG.batch_size, CONFIG.max_tokens):
@@ -73,7 +73,7 @@ def test_steps_train_as_the_trainer_does(name: str, changes: dict[str, Any]) -> 
 @pytest.mark.parametrize("name", ["textcnn", "dmsp"])
 def test_a_step_reads_nothing_from_the_device(name: str) -> None:
     model, data = model_of(name), texts()
-    steps = GraphSteps(model, data, build_optimizer(model, CONFIG, 1e-3), CONFIG)
+    steps = GraphSteps(model, data, build_optimizer(model, CONFIG), CONFIG)
     with Waits() as waits:
         steps(np.arange(8))
     assert not waits.found

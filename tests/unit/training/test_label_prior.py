@@ -33,7 +33,7 @@ from tests.support.trained import train_seed
 
 CLASSES, WIDTH = 4, 12
 CONFIG = TrainingConfig(threads=1)
-OPTIONS = FitOptions(config=CONFIG, path="systems.x", seed=0, rate=0.0)
+OPTIONS = FitOptions(config=CONFIG, path="systems.x", seed=0)
 RECIPE = Recipe(
     name="mine", about="", paper="", view="token", model={"kind": "frozen_classifier"},
     encoder={"kind": "embedding", "width": 64, "dropout": 0.0}, head={"kind": "linear"},

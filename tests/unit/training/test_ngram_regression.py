@@ -109,7 +109,7 @@ def test_it_uses_the_encodings_where_no_n_gram_is_known(
     context = DataSpec(vocabulary=view.vocabulary, classes=2, max_length=8)
     head = LinearNgramsHead(LinearNgramsConfig(), context, width(2))
     model.head = head
-    options = FitOptions(config=CONFIG, path="systems.x", seed=0, rate=0.0)
+    options = FitOptions(config=CONFIG, path="systems.x", seed=0)
     given = Encodings(encodings["train"], encodings["dev"])
     problem = ngram_regression.NgramProblem(model, batches["train"], batches["dev"], given, options)
     problem.install(model, problem.choose([problem]))
@@ -151,7 +151,7 @@ def made_problem(encodings: Any, labels: Any = (0, 0, 0), held_out: Any = None) 
     from scipy.sparse import csr_matrix
 
     problem = object.__new__(ngram_regression.NgramProblem)
-    problem.options, problem.classes, problem.multi = FitOptions(config=CONFIG, path="", seed=0, rate=0.0), 2, False
+    problem.options, problem.classes, problem.multi = FitOptions(config=CONFIG, path="", seed=0), 2, False
     problem._solutions, problem.prior = {}, None
     labels = np.array(labels)
     none = csr_matrix((len(labels), 0))

@@ -24,7 +24,7 @@ from tests.support.families import FAMILIES, built, checkpoint
 
 def rates(config: TrainingConfig, steps: int) -> list[float]:
     model = torch.nn.Linear(2, 2)
-    chosen = build_optimizer(model, config, config.learning_rate)
+    chosen = build_optimizer(model, config)
     plan = build_schedule(chosen, config, steps)
     seen = []
     for _ in range(steps):
@@ -52,7 +52,7 @@ def test_the_warm_up_of_the_preset_of_cnle_does_not_depend_on_the_number_of_step
 
 
 def test_adam_takes_its_moments_from_the_settings() -> None:
-    chosen = build_optimizer(torch.nn.Linear(2, 2), TrainingConfig(optimizer="adam", beta2=0.98, epsilon=1e-9), 1e-3)
+    chosen = build_optimizer(torch.nn.Linear(2, 2), TrainingConfig(optimizer="adam", beta2=0.98, epsilon=1e-9))
     assert (chosen.defaults["betas"], chosen.defaults["eps"]) == ((0.9, 0.98), 1e-9)
 
 
@@ -60,7 +60,7 @@ def test_each_layer_has_the_rate_of_the_one_above_it_times_the_decay() -> None:
     context = DataSpec(vocabulary=9, classes=2, max_length=8)
     encoder = TransformerConfig(width=4, heads=1, hidden=4, depth=3).build(context)
     model = Classifier(encoder, LinearConfig().build(context, encoder))
-    chosen = build_optimizer(model, TrainingConfig(layer_decay=0.5, weight_decay=0.1), 0.8)
+    chosen = build_optimizer(model, TrainingConfig(learning_rate=0.8, layer_decay=0.5, weight_decay=0.1))
     found = {id(p): (group["lr"], group["weight_decay"]) for group in chosen.param_groups for p in group["params"]}
     assert {id(p) for p in model.parameters()} == set(found)
     wanted = {"head.out": 0.8, "encoder.blocks.2": 0.8, "encoder.blocks.1": 0.4, "encoder.blocks.0": 0.2}
@@ -83,8 +83,8 @@ def plain_descent() -> Iterator[None]:
     """Register an optimizer that subtracts the gradient times the rate, as a file of the user's own would."""
 
     @optimizers.register("plain_descent")
-    def build(groups: optimizers.ParameterGroups, config: TrainingConfig, rate: float) -> torch.optim.Optimizer:
-        return torch.optim.SGD(groups, lr=rate)
+    def build(groups: optimizers.ParameterGroups, config: TrainingConfig) -> torch.optim.Optimizer:
+        return torch.optim.SGD(groups, lr=config.learning_rate)
 
     yield
     del optimizers.KINDS._parts["plain_descent"]
@@ -92,10 +92,12 @@ def plain_descent() -> Iterator[None]:
 
 @pytest.mark.usefixtures("plain_descent")
 def test_a_registered_optimizer_is_an_allowed_value_and_takes_the_steps() -> None:
-    config = validate_as(TrainingConfig, {"optimizer": "plain_descent", "weight_decay": 0.0}, "train")
+    config = validate_as(
+        TrainingConfig, {"optimizer": "plain_descent", "learning_rate": 0.25, "weight_decay": 0.0}, "train"
+    )
     model = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.ones_(model.weight)
-    chosen = build_optimizer(model, config, 0.25)
+    chosen = build_optimizer(model, config)
     model.weight.grad = torch.full((1, 1), 2.0)
     chosen.step()
     assert model.weight.item() == 0.5  # 1 - 0.25 · 2

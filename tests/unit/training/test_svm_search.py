@@ -26,7 +26,7 @@ from tests.support.svm_texts import svm_of, texts, words
 
 ALL_AUTO: dict[str, Any] = dict.fromkeys(SvmSettings._fields, AUTO)
 PLAIN = SvmSettings((1, 2), True, "tfidf", 1.0)
-OPTIONS = FitOptions(config=TrainingConfig(), path="systems.x", seed=0, rate=0.0)
+OPTIONS = FitOptions(config=TrainingConfig(), path="systems.x", seed=0)
 
 
 class Told(SvmProblem):
@@ -183,7 +183,7 @@ def test_characters_are_tried_where_the_view_has_them_and_their_keys_fit(
 
 def test_the_final_fit_leaves_out_orders_of_characters_whose_keys_are_too_long() -> None:
     choice = SvmChoice(PLAIN._replace(characters=(2, 3, 4, 5)), 1.0)
-    options = FitOptions(config=TrainingConfig(), path="systems.x", seed=0, rate=0.0, choice=choice)
+    options = FitOptions(config=TrainingConfig(), path="systems.x", seed=0, choice=choice)
     model = svm_of(**ALL_AUTO, vocabulary=1000, alphabet=6_208)
     assert fit_model(model, suffixed(20, 0), None, options).model.config.characters == [2, 3, 4]
 
@@ -284,7 +284,7 @@ def test_folds_choose_settings_and_scale_and_return_their_predictions() -> None:
 def test_the_final_fit_has_the_settings_and_the_scale_of_the_folds() -> None:
     train = noisy(0.2, 0)
     choice = SvmChoice(SvmSettings((1,), False, "naive_bayes", 0.3), 2.5)
-    options = FitOptions(config=TrainingConfig(), path="systems.x", seed=0, rate=0.0, choice=choice)
+    options = FitOptions(config=TrainingConfig(), path="systems.x", seed=0, choice=choice)
     model = fit_model(svm_of(**ALL_AUTO), train, None, options).model
     wanted = svm_of(orders=[1], sublinear=False, weighting="naive_bayes", penalty=0.3)
     fit(wanted, train, train, seed=0)
@@ -296,7 +296,7 @@ def test_the_final_fit_leaves_out_orders_whose_keys_are_too_long_for_the_vocabul
     """A vocabulary of 60,000 tokens has keys of three tokens, that of a fold may have keys of four."""
     assert max_n(60_000) == 3
     choice = SvmChoice(PLAIN._replace(orders=(1, 2, 3, 4)), 1.0)
-    options = FitOptions(config=TrainingConfig(), path="systems.x", seed=0, rate=0.0, choice=choice)
+    options = FitOptions(config=TrainingConfig(), path="systems.x", seed=0, choice=choice)
     model = fit_model(svm_of(**ALL_AUTO, vocabulary=60_000), of_order(3, 20, 0), None, options).model
     assert model.config.orders == [1, 2, 3]
 

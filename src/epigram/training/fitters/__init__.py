@@ -34,7 +34,6 @@ class FitOptions:
     config: TrainingConfig
     path: str
     seed: int
-    rate: float  # learning rate
     report: Report | None = None
     checkpoints: Checkpoints | None = None
     choice: Any = None  # what a cross-validation chose, for a fit without dev
@@ -46,7 +45,6 @@ class Trained:
     """Trained model with its development score and, if it is trained by gradient, its history."""
 
     model: Any
-    rate: float
     dev_accuracy: float
     epoch: int
     depth: int  # layers before any was dropped
@@ -102,7 +100,7 @@ def closed_form(model: Any, dev: TextBatches | None) -> Trained:
     """Return the result for a fitted `model` that is not trained by gradient; without dev, its score is 0."""
     score = 0.0 if dev is None else dev_score(predict(model, dev), dev, "sentence")
     size = count_parameters(model)
-    return Trained(model=model, rate=0.0, dev_accuracy=score, epoch=0, depth=0, parameters=size, history=[])
+    return Trained(model=model, dev_accuracy=score, epoch=0, depth=0, parameters=size, history=[])
 
 
 KINDS: Registry[Callable[[Any, TextBatches, TextBatches | None, FitOptions], Trained]] = Registry(__name__)

@@ -40,7 +40,6 @@ def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, op
             model,
             label_objective(*texts, options.config, keeps_logits=options.keeps_logits),
             seed=options.seed,
-            rate=options.rate,
             report=options.report,
             checkpoints=options.checkpoints,
             plan=options.choice,
@@ -48,7 +47,6 @@ def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, op
         record = trainer.run()
     return Trained(
         model=model,
-        rate=options.rate,
         dev_accuracy=record.accuracy,
         epoch=record.epoch,
         depth=depth,

@@ -27,7 +27,7 @@ def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, op
     _train_encoder(model, train, options)
     problem = make_problem(model, train, dev, options, Encodings.of(encode, model, train, dev))
     problem.install(model, problem.choose([problem]) if options.choice is None else options.choice)
-    return replace(closed_form(model, dev), rate=options.rate, depth=model.depth)
+    return replace(closed_form(model, dev), depth=model.depth)
 
 
 @fitters.register_on_folds("contrastive_classifier")
@@ -56,7 +56,6 @@ def _train_encoder(model: Classifier, train: TextBatches, options: FitOptions) -
         model,
         objective,
         seed=options.seed,
-        rate=options.rate,
         report=options.report,
         checkpoints=options.checkpoints,
         plan=WHOLE,

@@ -12,14 +12,18 @@ from epigram.training import optimizers
 from epigram.training.config import TrainingConfig
 
 
-def parameter_groups(model: nn.Module, config: TrainingConfig, rate: float) -> optimizers.ParameterGroups:
+def parameter_groups(model: nn.Module, config: TrainingConfig) -> optimizers.ParameterGroups:
     """Return groups of parameters: weights, with weight decay, and biases and norms, without, by learning rate."""
     factors, groups = layer_factors(model, config.layer_decay), dict[tuple[float, bool], list[nn.Parameter]]()
     for parameter in model.parameters():
         if parameter.requires_grad:
             groups.setdefault((factors.get(parameter, 1.0), parameter.dim() > 1), []).append(parameter)
     return [
-        {"params": groups[key], "lr": rate * key[0], "weight_decay": config.weight_decay if key[1] else 0.0}
+        {
+            "params": groups[key],
+            "lr": config.learning_rate * key[0],
+            "weight_decay": config.weight_decay if key[1] else 0.0,
+        }
         for key in sorted(groups, reverse=True)
     ]
 
@@ -40,10 +44,9 @@ def layer_factors(model: nn.Module, decay: float) -> dict[nn.Parameter, float]:
     return found
 
 
-def build_optimizer(model: nn.Module, config: TrainingConfig, rate: float) -> torch.optim.Optimizer:
-    """Return the optimizer that `config` names, with the learning rate `rate`."""
-    groups = parameter_groups(model, config, rate)
-    return optimizers.KINDS[config.optimizer](groups, config, rate)
+def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+    """Return the optimizer that `config` names, with its learning rate."""
+    return optimizers.KINDS[config.optimizer](parameter_groups(model, config), config)
 
 
 def build_schedule(optimizer: torch.optim.Optimizer, config: TrainingConfig, steps: int) -> LambdaLR:

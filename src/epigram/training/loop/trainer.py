@@ -41,7 +41,6 @@ class Trainer:
         objective: Objective,
         *,
         seed: int,
-        rate: float | None = None,
         report: Report | None = None,
         checkpoints: Checkpoints | None = None,
         plan: Plan | None = None,
@@ -57,7 +56,7 @@ class Trainer:
         self.plan = None if plan is None else plan.scaled(self.planned)
         self.steps = self.planned if self.plan is None else self.plan.steps
         self.loss = DataParallelLoss(model, objective)
-        self.optimizer = build_optimizer(model, self.config, rate or self.config.learning_rate)
+        self.optimizer = build_optimizer(model, self.config)
         self.schedule = build_schedule(self.optimizer, self.config, self.planned)
         self.record, self.position = Record(depth=model.depth), Position()
         self.losses = Losses()

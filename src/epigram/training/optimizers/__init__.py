@@ -1,6 +1,6 @@
 """Optimizers by name. Each module of this package registers one function that builds an optimizer, under its own name.
 
-The function takes the parameter groups, the training settings and the learning rate.
+The function takes the parameter groups and the training settings.
 """
 
 from __future__ import annotations

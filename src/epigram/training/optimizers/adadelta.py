@@ -10,6 +10,8 @@ from epigram.training.config import TrainingConfig
 
 
 @optimizers.register("adadelta")
-def adadelta(groups: optimizers.ParameterGroups, config: TrainingConfig, rate: float) -> torch.optim.Optimizer:
+def adadelta(groups: optimizers.ParameterGroups, config: TrainingConfig) -> torch.optim.Optimizer:
     """Return Adadelta with ρ = 0.95, as in MHAL; it has no `beta2`."""
-    return optimizer_without_compiler(torch.optim.Adadelta)(groups, lr=rate, rho=0.95, eps=config.epsilon)
+    return optimizer_without_compiler(torch.optim.Adadelta)(
+        groups, lr=config.learning_rate, rho=0.95, eps=config.epsilon
+    )

@@ -10,7 +10,7 @@ from epigram.training.config import TrainingConfig
 
 
 @optimizers.register("adamw")
-def adamw(groups: optimizers.ParameterGroups, config: TrainingConfig, rate: float) -> torch.optim.Optimizer:
+def adamw(groups: optimizers.ParameterGroups, config: TrainingConfig) -> torch.optim.Optimizer:
     """Return fused AdamW; the weight decay is separate from the gradient."""
-    betas = (0.9, config.beta2)
+    rate, betas = config.learning_rate, (0.9, config.beta2)
     return optimizer_without_compiler(torch.optim.AdamW)(groups, lr=rate, betas=betas, eps=config.epsilon, fused=True)

@@ -14,9 +14,9 @@ from epigram.training.config import TrainingConfig
 
 
 @optimizers.register("row_adagrad")
-def row_adagrad(groups: optimizers.ParameterGroups, config: TrainingConfig, rate: float) -> torch.optim.Optimizer:
+def row_adagrad(groups: optimizers.ParameterGroups, config: TrainingConfig) -> torch.optim.Optimizer:
     """Return row-wise Adagrad, for dense and for sparse gradients; it has no `beta2` and no weight decay."""
-    return optimizer_without_compiler(RowAdagrad)(groups, lr=rate, eps=config.epsilon)
+    return optimizer_without_compiler(RowAdagrad)(groups, lr=config.learning_rate, eps=config.epsilon)
 
 
 class RowAdagrad(torch.optim.Optimizer):
