@@ -43,7 +43,7 @@ def fit_system(
 
 
 def options_of(setup: ModelSetup, **more: Any) -> FitOptions:
-    """Return the options of a fitter, with `more` of them."""
+    """Return the options of a fitter; `more` are fields of FitOptions that the setup does not have."""
     return FitOptions(config=setup.config, path=setup.path, seed=setup.seed, **more)
 
 

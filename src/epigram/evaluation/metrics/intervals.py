@@ -123,7 +123,8 @@ def macro_f1_interval(
     def statistic(sums: Floats) -> Floats:
         support, rest = sums[:, None, :classes], sums[:, classes:].reshape(len(sums), 2, seeds, classes)
         predicted, hits = rest[:, 0], rest[:, 1]
-        found = LabelCounts(hits, predicted, support, hits.sum(-1), len(predictions.gold), multi)
+        unknown = np.full(hits.shape[:-1], np.nan)  # sums over rows do not tell which rows are all right
+        found = LabelCounts(hits, predicted, support, unknown, len(predictions.gold), multi)
         return np.asarray(macro_f1(found).mean(1))
 
     value = statistic(np.asarray(counts.astype(float) @ values)[None])
