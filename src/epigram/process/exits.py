@@ -23,7 +23,7 @@ from epigram.core.errors import (
 )
 from epigram.process.display import discard_output, echo, is_output_closed
 from epigram.process.outcome import Outcome, current_stage
-from epigram.process.signals import ENDINGS, Terminated, handle_signals, raise_interrupt, resend_swallowed
+from epigram.process.signals import ENDINGS, Terminated, raise_on_signals, raised, resend_swallowed
 
 P = ParamSpec("P")
 
@@ -72,12 +72,7 @@ def _describe(error: BaseException) -> tuple[int, str]:
 
 
 def _translate(error: BaseException) -> BaseException:
-    """Return the error to report: a ParameterError for a NUL character, the signal that Python has wrapped, or `error`.
-
-    Python wraps what a signal handler raises while a class is created, for example during an import.
-    """
-    if isinstance(error.__cause__, KeyboardInterrupt):
-        return error.__cause__
+    """Return a ParameterError for a NUL character, otherwise `error`."""
     if isinstance(error, ValueError) and str(error).startswith("embedded null"):
         return ParameterError("a path or a name contains a NUL character: remove it")
     return error
@@ -144,12 +139,13 @@ def run_typer(app: Callable[[], object]) -> None:
 
 
 def handle_errors(main: Callable[P, None]) -> Callable[P, None]:
-    """Decorate `main` so that an exception or SIGTERM becomes one error message on stderr and the right exit code."""
+    """Decorate `main` so that an exception or a signal becomes one error message on stderr and the right exit code."""
 
     @wraps(main)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        raised.clear()
         try:
-            with resend_swallowed(), handle_signals(raise_interrupt, signal.SIGTERM):
+            with resend_swallowed(), raise_on_signals():
                 main(*args, **kwargs)
                 sys.stdout.flush()  # a full disk raises here at the latest
         except SystemExit:
@@ -160,7 +156,8 @@ def handle_errors(main: Callable[P, None]) -> Callable[P, None]:
             if isinstance(error, BrokenPipeError) and is_output_closed():  # as in `epigram systems | head`
                 discard_output()
                 sys.exit(128 + signal.SIGPIPE)
-            code = print_error(error)
+            # Python wraps what a handler raises while a class is created; C code, as in NumPy's import, discards it
+            code = print_error(raised[-1] if raised and isinstance(error, Exception) else error)
             if is_out_of_memory(error):
                 exit_now(code)
             sys.exit(code)

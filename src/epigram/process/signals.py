@@ -15,13 +15,14 @@ ENDINGS = {  # exit code and message of each signal
     signal.SIGTERM: (75, "stopped by SIGTERM; run it again to resume"),
     signal.SIGINT: (130, "interrupted"),
 }
-
-
 RESEND_SECONDS = 0.05
 
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM as an exception; a KeyboardInterrupt, so that `except Exception` does not catch it."""
+
+
+raised: list[KeyboardInterrupt] = []  # what signal handlers have raised in this process, the latest last
 
 
 @contextmanager
@@ -40,7 +41,8 @@ def handle_signals(handler: Callable[[int, FrameType | None], None], *numbers: s
 
 def raise_interrupt(number: int, frame: FrameType | None = None) -> None:
     """Signal handler that raises Terminated for SIGTERM and KeyboardInterrupt for Ctrl-C."""
-    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+    raised.append(Terminated() if number == signal.SIGTERM else KeyboardInterrupt())
+    raise raised[-1]
 
 
 def end_process(number: int, frame: FrameType | None = None) -> NoReturn:

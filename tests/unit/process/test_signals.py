@@ -131,15 +131,31 @@ def test_a_path_that_cannot_be_opened_is_no_fault_of_the_disk(wrong: str, tmp_pa
     assert exit_code(caught.value) == ParameterError.code
 
 
-@pytest.mark.parametrize(("raised", "code"), [(Terminated, 75), (KeyboardInterrupt, 130), (ValueError, 70)])
-def test_a_signal_while_a_class_is_created_is_a_signal(raised: type[BaseException], code: int) -> None:
-    class Interrupted:
-        def __set_name__(self, owner: type, name: str) -> None:
-            raise raised
+# The signal arrives while a class is created, which wraps the exception, and in C code that raises another one.
+REPLACED = {
+    "a class": """
+class Interrupted:
+    def __set_name__(self, owner, name):
+        os.kill(os.getpid(), signal.{name})
+def main():
+    type("Holder", (), dict(held=Interrupted()))
+""",
+    "an import": """
+def main():
+    try:
+        os.kill(os.getpid(), signal.{name})
+    except KeyboardInterrupt:
+        pass
+    raise ImportError("could not import module datetime")
+""",
+}
 
-    with pytest.raises((RuntimeError, raised)) as caught:  # Python 3.12 and later do not wrap it
-        type("Holder", (), {"held": Interrupted()})
-    assert exit_code(caught.value) == code
+
+@pytest.mark.parametrize("where", REPLACED)
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 75)])
+def test_a_signal_whose_exception_becomes_another_is_still_a_signal(where: str, name: str, code: int) -> None:
+    script = REPLACED[where] + "from epigram.process.exits import handle_errors\nhandle_errors(main)()\n"
+    assert ended(script, name=name, before="default_int_handler")[0] == code
 
 
 PROGRAM = """
