@@ -154,7 +154,7 @@ def start(module: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) ->
 def start_flow(name: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the command of a flow until it would start Prefect's server."""
     commands: Any = get_command(cli.cli)
-    if name in PARSED_COMMANDS or "--rollback" in arguments:
+    if name in PARSED_COMMANDS or not {"--rollback", "--rebuild", "--forget"}.isdisjoint(arguments):
         commands.commands[name].make_context(name, arguments)
         return
     monkeypatch.setenv("EPIGRAM_DEBUG", "1")  # errors are raised, not printed

@@ -13,7 +13,8 @@ import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.runner.champions import champion, champion_refs
-from epigram.runner.git import git
+from epigram.runner.git import FIXED_AUTHOR, git
+from epigram.runner.runs import reservations
 from tests.support.champions import made, promoted, weights
 from tests.support.toy import Toy
 
@@ -153,3 +154,44 @@ def test_another_model_in_the_folder_of_a_run_is_not_taken_for_the_champion(reig
     shutil.copytree(runs / "toy-2" / "model", runs / "toy-3" / "model")
     champion.restore(reign.root, now)
     assert weights(reign) == "weights 3"
+
+
+@pytest.mark.parametrize("state", ["deleted", "moved"])
+def test_the_history_is_that_of_the_branch_whatever_its_tags_are(reign: Toy, state: str) -> None:
+    command = ["--delete", "champion@v2.0.0"] if state == "deleted" else ["--force", "champion@v2.0.0", "champion"]
+    reign.shell("git", "tag", *command)
+    assert [each.number for each in champion.history(reign.root)] == [3, 2, 1]
+    with pytest.raises(ParameterError, match="champion 1 refers to the run"):
+        reservations.check_not_referenced(reign.root, ["toy-1"])
+    (message,) = champion.tag_messages(reign.root)
+    assert message.startswith(f"the tag champion@v2.0.0 is {'missing' if state == 'deleted' else 'at another commit'};")
+    assert champion.rollback(reign.root).restores == 2 and weights(reign) == "weights 2"
+    reign.shell("sh", "-c", message.partition("to repair it: ")[2])
+    assert champion.tag_messages(reign.root) == []
+
+
+def test_commits_of_the_user_on_the_branch_hide_no_champion(reign: Toy) -> None:
+    tree = reign.shell("git", "rev-parse", "champion^{tree}").strip()
+    commit = git(reign.root, "commit-tree", tree, "-p", "champion", "-m", "mine", env=FIXED_AUTHOR)
+    reign.shell("git", "update-ref", champion.BRANCH, commit)
+    assert [each.number for each in champion.history(reign.root)] == [3, 2, 1]
+
+
+def test_two_worktrees_have_one_lock(reign: Toy) -> None:
+    other = reign.root.parent / "other"
+    reign.shell("git", "worktree", "add", "--quiet", "--detach", str(other))
+    with champion.lock(reign.root):
+        assert champion.is_locked(other)
+    assert not champion.is_locked(other)
+
+
+def test_a_changed_reference_is_no_other_drift_but_an_error(reign: Toy) -> None:
+    now, file = champion.current(reign.root), reign.root / "runs" / "toy-3" / "reference.json"
+    assert now is not None
+    champion.check_reference(reign.root, now)
+    file.write_text(file.read_text().replace("3", "1"))
+    with pytest.raises(DataError, match=r"reference\.json is not that of champion 3 in git; delete the file and rerun"):
+        champion.check_reference(reign.root, now)
+    file.unlink()
+    champion.restore(reign.root, now)
+    champion.check_reference(reign.root, now)

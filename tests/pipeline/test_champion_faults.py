@@ -304,7 +304,7 @@ def test_a_branch_that_git_cannot_read_is_not_taken_for_no_champion(reign: Toy, 
         with pytest.raises(DataError, match=rf"^git cannot read the commit of {champion.BRANCH}; copy") as raised:
             refused(reign.root)
     earlier = reign.shell("git", "rev-parse", "champion@v2.0.0^{commit}").strip()
-    advice = str(raised.value).partition("champion: ")[2]
+    advice = str(raised.value).partition("entry: ")[2]
     reign.shell("sh", "-c", advice.replace("COMMIT", earlier))
     now = champion.current(reign.root)
     assert now is not None and now.number == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,15 @@ import polars as pl
 import pytest
 
 from epigram.cli.runs.retrain import report
-from epigram.core.errors import DataError
+from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import write_text
 from epigram.data import incoming_rows
 from epigram.runner.retraining import drift, inbox
 from epigram.runner.retraining.ingest import Ingestion
 from epigram.runner.retraining.retraining import Retraining
 from epigram.runner.workspace.settings import load
-from tests.support.shop import PARAMS, SOURCE, reviews
-from tests.support.shop_repository import Shop
+from tests.support.shop import PARAMS, reviews
+from tests.support.shop_repository import Shop, small_shop
 from tests.support.steps import APPENDED, disturbed
 
 BASE = 40  # rows
@@ -28,11 +29,7 @@ BASE = 40  # rows
 @pytest.fixture
 def shop(tmp_path: Path) -> Shop:
     """Return a growing data set with two new files."""
-    shop = Shop(tmp_path / "repo")
-    write_text(shop.root / "params.yaml", PARAMS)
-    write_text(shop.root / "data" / "sources" / "shop.yaml", SOURCE)
-    (shop.root / "data" / "local").mkdir()
-    reviews(BASE, "plain", seed=0).write_csv(shop.root / "data" / "local" / "shop.csv")
+    shop = small_shop(tmp_path / "repo", BASE)
     shop.take()
     shop.arrive("a.csv", reviews(4, "slang", seed=1))
     shop.arrive("b.csv", reviews(6, "slang", seed=2))
@@ -69,6 +66,9 @@ def test_a_kill_at_any_step_loses_no_row_and_takes_none_twice(shop: Shop, tmp_pa
         copy.take()
         assert new_texts(copy) == joined(arrived)
         assert (archived(copy), waiting(copy)) == (arrived, ["taken"])
+        rows = copy.rows
+        copy.live.rebuild()
+        assert copy.rows.equals(rows)
 
 
 def test_what_is_written_at_any_step_is_read_before_it_is_archived(shop: Shop, tmp_path: Path) -> None:
@@ -150,6 +150,38 @@ def test_a_link_is_not_read_and_others_are_taken(shop: Shop, tmp_path: Path) -> 
     assert waiting(shop) == ["c.csv", "d.csv", "taken"]
 
 
+def test_entries_that_are_never_read_are_named(shop: Shop) -> None:
+    socket.socket(socket.AF_UNIX).bind(os.path.relpath(shop.incoming / "g.csv"))
+    os.mkfifo(shop.incoming / "e.csv")
+    (shop.incoming / "f").mkdir()
+    for name in (".h.csv", ".i.csv", ".gitkeep", ".j.csv.part"):
+        (shop.incoming / name).touch()
+        os.utime(shop.incoming / name, (0, 0))
+    os.utime(shop.incoming / ".i.csv")  # it is being written
+    ingestion = shop.take()
+    assert (ingestion.rows, ingestion.files) == (10, ("a.csv", "b.csv"))
+    said = {
+        ".h.csv": "is hidden and has not changed for an hour; rename it if it is complete, or remove it",
+        "e.csv": "is not a file; remove it",
+        "f": "is a folder; move its files out of it, or remove it",
+        "g.csv": "is not a file; remove it",
+    }
+    assert ingestion.skipped == tuple(f"{shop.incoming / name} {reason}" for name, reason in said.items())
+
+
+def test_an_inbox_that_is_a_link_to_a_folder_is_used(shop: Shop, tmp_path: Path) -> None:
+    shop.incoming.rename(tmp_path / "elsewhere")
+    shop.incoming.symlink_to(tmp_path / "elsewhere")
+    assert (shop.take().rows, waiting(shop)) == (10, ["taken"])
+    (tmp_path / "elsewhere").rename(tmp_path / "gone")
+    with pytest.raises(InputMissingError, match=f"incoming is a link to {tmp_path}/elsewhere, which is not a folder"):
+        shop.take()
+    shop.incoming.unlink()
+    shop.incoming.symlink_to(shop.root / "data" / "sources")
+    with pytest.raises(ParameterError, match="expected a folder below data/local or outside"):
+        shop.take()
+
+
 @pytest.mark.parametrize("name", ["working", "taken"])
 def test_a_folder_that_is_a_link_is_refused(shop: Shop, tmp_path: Path, name: str) -> None:
     (tmp_path / "elsewhere").mkdir()
@@ -157,11 +189,11 @@ def test_a_folder_that_is_a_link_is_refused(shop: Shop, tmp_path: Path, name: st
     with pytest.raises(DataError, match=f"{name} is a link; remove it"):
         shop.take()
     assert waiting(shop) == ["a.csv", "b.csv", name] and not any((tmp_path / "elsewhere").iterdir())
+    assert shop.rows.height == BASE
 
 
-def test_a_limit_of_the_training_rows_loses_no_row_of_the_base(shop: Shop) -> None:
-    for file in ("sources/shop_live.yaml", "local/shop_live.parquet"):
-        (shop.root / "data" / file).unlink()
+def test_a_limit_of_the_training_rows_loses_no_row_of_the_base(tmp_path: Path) -> None:
+    shop = small_shop(tmp_path / "repo", BASE)
     write_text(shop.root / "params.yaml", f"{PARAMS}validate: {{max_train_rows: 4}}\n")
     shop.take()
     assert shop.rows.filter(pl.col("batch") == 0).height == BASE

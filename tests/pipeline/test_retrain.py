@@ -17,7 +17,7 @@ from epigram.core.errors import DataError, InputMissingError, ParameterError, Tr
 from epigram.core.files import write_text
 from epigram.runner.champions import champion
 from epigram.runner.dvc import graph
-from epigram.runner.retraining import drift, ingest
+from epigram.runner.retraining import drift, live_data
 from epigram.runner.workspace.settings import DriftSettings, load
 from tests.support.shop import PARAMS, SOURCE, reviews
 from tests.support.shop_repository import Shop, copied
@@ -205,7 +205,7 @@ def test_a_crash_in_the_middle_neither_loses_nor_doubles_a_row(
     fresh.arrive("a.csv", reviews(8, "slang", seed=1))
     fresh.arrive("b.csv", reviews(8, "slang", seed=2))
     with monkeypatch.context() as patch:
-        patch.setattr(ingest, broken, killed)
+        patch.setattr(live_data, broken, killed)
         with pytest.raises(KeyboardInterrupt):
             fresh.take()
     fresh.take()

@@ -128,6 +128,7 @@ def test_a_drift_check_writes_its_measures(root: Path, monkeypatch: pytest.Monke
     found = Drift(champion=4, texts=9, labelled=0, threshold=0.25)
     monkeypatch.setattr(champion, "current", lambda _: SimpleNamespace(number=4, dataset="shop_live"))
     monkeypatch.setattr(champion, "restore", lambda *_: root)
+    monkeypatch.setattr(champion, "check_reference", lambda *_: None)
     monkeypatch.setattr(drift, "new_texts", lambda *_: NewTexts([], [], 0))
     monkeypatch.setattr(drift, "measure", lambda folder, number, new, threshold: found)
     assert drift.check(root, None) == found

@@ -87,6 +87,8 @@ NEEDED = {
     "take": (
         "polars",
         "epigram.runner.retraining.ingest",
+        "epigram.runner.dvc.adapter",
+        "pydantic",
         "epigram.data.incoming_rows",
         "epigram.data.growing_dataset",
         "epigram.data.sources.source",

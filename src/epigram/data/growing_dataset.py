@@ -60,17 +60,35 @@ def describe(source: Source, labels: list[str], name: str) -> dict[str, Any]:
     }
 
 
-def append_rows(current: pl.DataFrame, new: pl.DataFrame, share: float) -> pl.DataFrame:
-    """Return `current` and, as its next batch, the rows of `new` whose text is not in it yet.
+def append_rows(current: pl.DataFrame, new: pl.DataFrame, share: float, batch: int | None = None) -> pl.DataFrame:
+    """Return `current` and, as its next batch or `batch`, the rows of `new` whose text is not in it yet.
 
-    Texts are compared without case, width, punctuation and whitespace. Of all rows of a label that were added to the
-    base so far, the fraction `share` is in dev, whatever the size of the batches.
+    Texts are compared without case, width, punctuation and whitespace. Rows with a `split` keep it. Of all rows of a
+    label that were added to the base so far, the fraction `share` is in dev, whatever the size of the batches.
     """
-    added = drop_known(current, new).filter(loose_text().is_first_distinct())
-    added = added.select("text", label_column(new.columns)).with_columns(
-        split=_assign_splits(current, added, share), batch=pl.lit(current["batch"].max()).cast(pl.Int32) + 1
+    added = new.filter(unknown_rows(current, new))
+    number = current["batch"].max() if batch is None else batch - 1
+    stored = [pl.col("split")] if "split" in added.columns else []
+    added = added.select(
+        "text",
+        label_column(new.columns),
+        split=pl.coalesce(*stored, pl.lit(_assign_splits(current, added, share))),
+        batch=pl.lit(number).cast(pl.Int32) + 1,
     )
     return pl.concat([current, added], how="diagonal_relaxed")
+
+
+def unknown_rows(current: pl.DataFrame, new: pl.DataFrame) -> pl.Series:
+    """Return for each row of `new` whether its text is neither in `current` nor in an earlier row of `new`."""
+    known = current.select(loose_text()).to_series()
+    return new.select(~loose_text().is_in(known.implode()) & loose_text().is_first_distinct()).to_series()
+
+
+def with_splits(new: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:
+    """Return `new` with the split that each text has in a batch of `after`; null if only the base has the text."""
+    arrived = after.filter(pl.col("batch") > 0).select("split", key=loose_text()).unique("key", keep="first")
+    keyed = new.with_columns(key=loose_text())
+    return keyed.join(arrived, on="key", how="left", maintain_order="left").drop("key")
 
 
 def check_rows(frame: pl.DataFrame, name: str, source: Source, settings: ValidateSettings) -> None:

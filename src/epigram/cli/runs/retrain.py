@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +25,12 @@ def main(
     ] = "",
     rollback: Annotated[bool, typer.Option("--rollback", help="Restore the previous champion.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Print the champion and all earlier ones.")] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Restore the rows of the data set from its ledger; train nothing.")
+    ] = False,
+    forget: Annotated[
+        str, typer.Option(help="Withdraw the rows of this accepted file, and list the models that learned from them.")
+    ] = "",
 ) -> None:
     """Retrain on new rows; promote the new model if it beats the champion, otherwise print the reason.
 
@@ -35,13 +42,20 @@ def main(
     from epigram.runner.champions import champion
     from epigram.runner.prefect.execution import call_flow
 
-    if rollback and show:
-        raise ParameterError("--rollback and --show cannot be combined; use one of them")
+    actions = {"--rollback": rollback, "--show": show, "--rebuild": rebuild, "--forget": forget}
+    if len(chosen := [name for name, is_given in actions.items() if is_given]) > 1:
+        raise ParameterError(f"{' and '.join(chosen)} cannot be combined; use one of them")
+    for line in champion.tag_messages(root):
+        echo(f"note: {line}", file=sys.stderr)
     if rollback:
         with champion.lock(root):
             echo(champion.rollback(root))
     elif show:
         echo("\n".join(f"{each}\n  {each.verdict}" for each in champion.history(root)) or "no champion yet")
+    elif rebuild or forget:
+        from epigram.runner.retraining.retraining import restore_data, withdraw_file
+
+        echo(withdraw_file(root, dataset or None, forget) if forget else restore_data(root, dataset or None))
     else:
         report(call_flow(flow, root, dataset or None))
 

@@ -2,7 +2,8 @@
 
 Each commit of the branch `champion` contains the whole tree that produced the model, with its params.yaml and dvc.lock,
 and champion.json, which describes the model. A clone that can reach DVC's cache can therefore restore any champion.
-Creating these commits does not change the user's index, branch or files.
+Creating these commits does not change the user's index, branch or files. The history is read from the branch; the tags
+are for other tools.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from epigram.runner.champions.champion_refs import (
     check_not_locked,
     exists,
     resolve,
+    shared_folder,
     untracked_inputs,
 )
 from epigram.runner.git import FIXED_AUTHOR, commit_of, git, read_file_at, temporary_index
@@ -97,8 +99,8 @@ def tag(number: int) -> str:
 
 @contextmanager
 def lock(root: Path) -> Iterator[None]:
-    """Hold the champion's lock. Raises TryAgainError if another process holds it."""
-    with lock_folder(root / ".epigram" / "champion.lock", root / "runs" / "champion"):
+    """Hold the champion's lock, one for all worktrees. Raises TryAgainError if another process holds it."""
+    with lock_folder(shared_folder(root) / "champion.lock", root / "runs" / "champion"):
         yield
 
 
@@ -118,9 +120,40 @@ def current(root: Path) -> Champion | None:
 
 def history(root: Path) -> list[Champion]:
     """Return all champions, newest first."""
+    return [each for _, each in _commits(root)]
+
+
+def _commits(root: Path) -> list[tuple[str, Champion]]:
+    """Return the commit and the entry of each champion, newest first, from the branch."""
     latest = current(root)
-    found = [] if latest is None else [_read_entry(root, tag(number)) for number in range(latest.number, 0, -1)]
-    return [each for each in found if each is not None]
+    if latest is None:
+        return []
+    # each commit of the branch that has another entry than the one before
+    arguments = ("--first-parent", f"--max-count={latest.number}", BRANCH, "--", f":/{ENTRY}")
+    commits = git(root, "rev-list", *arguments).split()
+    return [(commit, _read_entry(root, commit)) for commit in commits]
+
+
+def _commit(root: Path, number: int) -> str:
+    """Return the commit of a champion. Raises InputMissingError if the branch does not have it."""
+    for commit, each in _commits(root):
+        if each.number == number:
+            return commit
+    raise InputMissingError(f"the branch 'champion' has no champion {number}; fetch its whole history")
+
+
+def tag_messages(root: Path) -> list[str]:
+    """Return a message about each champion whose tag is missing or is at another commit."""
+    messages = []
+    for commit, each in _commits(root):
+        name, found = tag(each.number).removeprefix("refs/tags/"), commit_of(root, tag(each.number))
+        if found != commit:
+            fault = "is at another commit" if found else "is missing"
+            messages.append(
+                f"the tag {name} {fault}; the branch 'champion' decides; to repair it: "
+                f"git tag --force --annotate --message 'champion {each.number}' {name} {commit}"
+            )
+    return messages
 
 
 def rolled_back(root: Path, model: str) -> int | None:
@@ -158,7 +191,7 @@ def promote(root: Path, workspace: Path, champion: Champion, reference: str) -> 
     check_can_promote(root)
     before = current(root)
     previous = before.number if before else None
-    champion = replace(champion, number=(previous or 0) + 1, previous=previous, since=_now())
+    champion = replace(champion, number=(previous or 0) + 1, previous=previous, since=now())
     # Leftovers of killed processes; later promotions use other folders.
     remove_leftovers((root / "runs").glob(f"*/.{REFERENCE}.*"))
     write_text(root / "runs" / champion.run / REFERENCE, reference)
@@ -185,16 +218,17 @@ def rollback(root: Path) -> Champion:
     if latest is None or latest.previous is None:
         reason = "there is no champion yet" if latest is None else f"champion {latest.number} is the first"
         raise InputMissingError(f"cannot roll back: {reason}")
-    old = _read_entry(root, tag(latest.previous))
-    restored = replace(old, number=latest.number + 1, restores=old.restores or old.number, since=_now())
+    commit = _commit(root, latest.previous)
+    old = _read_entry(root, commit)
+    restored = replace(old, number=latest.number + 1, restores=old.restores or old.number, since=now())
     with temporary_index() as env:
-        git(root, "read-tree", tag(old.number), env=env)
+        git(root, "read-tree", commit, env=env)
         add_to_index(root, {ENTRY: _json(restored)}, env)
         tree = git(root, "write-tree", env=env, durable=True)
     # Before the entry: a model that cannot be restored is no champion.
-    folder = restore(root, restored, tag(old.number))
+    folder = restore(root, restored, commit)
     try:
-        _commit_entry(root, restored, tree, resolve(root, tag(old.number)))
+        _commit_entry(root, restored, tree, commit)
     except Exception:
         set_link(folder.parent / "champion", latest.run)
         raise
@@ -210,16 +244,26 @@ def restore(root: Path, champion: Champion, commit: str | None = None) -> Path:
     the cached model is another one.
     """
     folder = root / "runs" / champion.run
-    commit = commit or tag(champion.number)
     if not _is_intact(folder / "model", champion.hashes.model):
-        _restore_model(root, champion, commit, folder / "model")
+        _restore_model(root, champion, commit or _commit(root, champion.number), folder / "model")
     if not (folder / REFERENCE).exists():
-        write_text(folder / REFERENCE, read_file_at(root, commit, REFERENCE) + "\n")
+        write_text(folder / REFERENCE, _reference(root, commit or _commit(root, champion.number)))
     set_link(folder.parent / "champion", champion.run)
     latest = current(root)
     if latest is not None and latest.number > champion.number:  # another process has promoted it meanwhile
         set_link(folder.parent / "champion", latest.run)
     return folder
+
+
+def check_reference(root: Path, champion: Champion) -> None:
+    """Raise DataError if the reference.json of the champion's folder is not the one in git."""
+    file = root / "runs" / champion.run / REFERENCE
+    if file.read_bytes() != _reference(root, _commit(root, champion.number)).encode():
+        raise DataError(f"{file} is not that of champion {champion.number} in git; delete the file and rerun the check")
+
+
+def _reference(root: Path, commit: str) -> str:
+    return read_file_at(root, commit, REFERENCE) + "\n"
 
 
 def model_hash(model: Path) -> str:
@@ -246,7 +290,7 @@ def _restore_model(root: Path, champion: Champion, commit: str, model: Path) -> 
 
     with atomic_folder(model) as temporary:
         try:
-            filesystem = DVCFileSystem(str(root), rev=resolve(root, commit))
+            filesystem = DVCFileSystem(str(root), rev=commit)
             for file in filesystem.find(champion.model):
                 target = temporary / PurePosixPath(file).relative_to(champion.model)
                 if not is_inside(target, temporary):
@@ -275,7 +319,7 @@ def _is_intact(model: Path, expected: str) -> bool:
 
 def _read_entry(root: Path, commit: str) -> Champion:
     """Read champion.json at `commit`. The content is untrusted: anyone who can push the branch may have written it."""
-    name = commit.removeprefix("refs/").partition("/")[2]
+    name = commit.removeprefix("refs/heads/")
     try:
         values = parse_json(read_file_at(root, commit, ENTRY))
     except InputMissingError:
@@ -292,5 +336,6 @@ def _json(champion: Champion) -> str:
     return json.dumps(asdict(champion), ensure_ascii=False, indent=2) + "\n"
 
 
-def _now() -> str:
+def now() -> str:
+    """Return the time in UTC, in seconds."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -23,9 +23,16 @@ def resolve(root: Path, ref: str) -> str | None:
     if commit is None and exists(root, ref):
         raise DataError(
             f"git cannot read the commit of {ref}; copy the lost object from a clone (git fsck names it), or set the "
-            f"ref to an earlier champion: rm -f {_path(root, ref)} && git update-ref {ref} COMMIT"
+            f"ref to an earlier entry: rm -f {_path(root, ref)} && git update-ref {ref} COMMIT"
         )
     return commit
+
+
+def shared_folder(root: Path) -> Path:
+    """Return the folder for files that all worktrees of the repository share; without git, .epigram."""
+    with suppress(InputMissingError):
+        return (root / git(root, "rev-parse", "--git-common-dir")).resolve() / "epigram"
+    return root / ".epigram"
 
 
 def exists(root: Path, ref: str) -> bool:

@@ -21,6 +21,7 @@ from epigram.runner.champions import champion
 from epigram.runner.champions.champion import REFERENCE
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.retraining import inbox, ingest
+from epigram.runner.retraining.live_data import LiveData, row_source
 from epigram.runner.workspace.settings import RetrainSettings, Settings, load
 
 if TYPE_CHECKING:
@@ -115,7 +116,9 @@ def check(root: Path, file: Path | None) -> Drift | None:
     if latest is None:
         return None
     new = new_texts(root, latest.dataset, settings, file)
-    result = measure(champion.restore(root, latest), latest.number, new, settings.drift.threshold)
+    folder = champion.restore(root, latest)
+    champion.check_reference(root, latest)
+    result = measure(folder, latest.number, new, settings.drift.threshold)
     write_json(root / "runs" / "drift" / f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.json", result.as_json())
     return result
 
@@ -166,20 +169,21 @@ def markdown_table(result: Drift) -> str:
 
 def new_texts(root: Path, dataset: str, settings: Settings, file: Path | None) -> NewTexts:
     """Return the newest waiting texts, or the texts of `file`. Raises DataError if a file cannot be read."""
-    import polars as pl
 
     from epigram.data.growing_dataset import drop_known
 
-    source = ingest.row_source(root, dataset)
+    source = row_source(root, dataset)
     if file:
         return _newest_texts([_read(file, source)], settings.drift.window)
 
     def read_queried(file: Path) -> pl.DataFrame:
-        rows, _ = ingest.dataset_files(root, dataset)  # the query returns the rows that a retraining has added, too
-        return drop_known(pl.read_parquet(rows, columns=["text"], glob=False), _read(file, source))
+        live = LiveData(root, dataset, settings)
+        if live.ledger:
+            live.check()
+        return drop_known(live.read(), _read(file, source))  # the query returns the rows that were added, too
 
     with TemporaryDirectory() as scratch:
-        queried = ingest.query_database(root, settings.retrain, Path(scratch))
+        queried = ingest.query_database(root, settings.retrain, Path(scratch) / ingest.QUERY_FILE)
         frames = chain(
             (_read_waiting(each, source) for each in _newest_first(root, settings.retrain)),
             map(read_queried, queried),

@@ -10,6 +10,7 @@ again and skips rows that are already known.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
@@ -23,15 +24,21 @@ from epigram.core.files import rename_no_replace, sha256
 WORKING = "working"  # files that a retraining is reading
 ARCHIVE = "taken"  # archived files, whose rows are in the data set
 UNLABELLED = ".txt"
+IN_PROGRESS = 3600  # seconds in which a hidden file that does not change counts as being written
 MAX_NAME_BYTES = 255  # maximum length of a file name in bytes
 
 
 def inbox_folder(root: Path, incoming: str) -> Path:
-    """Return the inbox folder, `retrain.incoming` of params.yaml. Files in this folder are moved.
+    """Return the inbox folder, `retrain.incoming` of params.yaml, or the folder to which it links.
 
-    Raises ParameterError if the folder can contain files that the project itself needs, or if DVC does not ignore it.
+    Files in this folder are moved. Raises ParameterError if the folder can contain files that the project itself needs,
+    or if DVC does not ignore it, InputMissingError for a link to no folder.
     """
     inbox, local = (Path(os.path.normpath(each)) for each in (root / incoming, root / "data" / "local"))
+    if inbox.is_symlink():
+        inbox = inbox.resolve()
+        if not inbox.is_dir():
+            raise InputMissingError(f"params.yaml: retrain.incoming is a link to {inbox}, which is not a folder")
     if inbox == local or root.is_relative_to(inbox) or (inbox.is_relative_to(root) and local not in inbox.parents):
         raise ParameterError(
             f"params.yaml: retrain.incoming is {shown(repr(incoming))}; expected a folder below data/local or outside "
@@ -64,14 +71,28 @@ def waiting_files(folder: Path) -> list[Path]:
         return []
     if not folder.is_dir():
         raise InputMissingError(f"params.yaml: retrain.incoming is {folder}, which is not a folder")
-    return sorted((*_files(folder), *_files(folder / WORKING)), key=lambda file: file.name)
+    return sorted((*files_in(folder), *files_in(folder / WORKING)), key=lambda file: file.name)
 
 
-def link_messages(folder: Path) -> list[str]:
-    """Return a message about each link in the folder. Links are not read, because they may point anywhere."""
+def left_entries(folder: Path) -> list[str]:
+    """Return a message about each entry of the folder that is never read."""
     entries = sorted(folder.iterdir()) if folder.is_dir() else []
-    links = (file for file in entries if file.is_symlink() and _is_visible(file))
-    return [f"{file.parent / shown(file.name)} is a link; replace it with the file itself" for file in links]
+    return [f"{folder / shown(entry.name)} {reason}" for entry in entries if (reason := _reason_to_leave(entry))]
+
+
+def _reason_to_leave(entry: Path) -> str:
+    """Return why an entry is not read, and what to do; links are not read, because they may point anywhere."""
+    from epigram.data.tables import formats
+
+    if not _is_visible(entry):
+        is_data = entry.suffix.lower() in formats() and entry.is_file()
+        is_old = is_data and time.time() - entry.stat().st_mtime > IN_PROGRESS
+        return "is hidden and has not changed for an hour; rename it if it is complete, or remove it" if is_old else ""
+    if entry.is_symlink():
+        return "is a link; replace it with the file itself"
+    if entry.is_dir():
+        return "" if entry.name in {WORKING, ARCHIVE} else "is a folder; move its files out of it, or remove it"
+    return "" if entry.is_file() else "is not a file; remove it"
 
 
 @contextmanager
@@ -80,12 +101,13 @@ def open_inbox(folder: Path) -> Iterator[list[Path]]:
     if not any(map(has_labels, waiting_files(folder))) and not (folder / WORKING).exists():
         yield []
         return
+    _check_is_folder(folder / ARCHIVE)  # before a row is added
     working = _subfolder(folder, WORKING)
     try:
-        for file in filter(has_labels, _files(folder)):
+        for file in filter(has_labels, files_in(folder)):
             with suppress(FileNotFoundError):  # it was removed meanwhile
                 _move(file, working)
-        yield _files(working)
+        yield files_in(working)
     finally:
         for file in list(working.iterdir()):
             _move(file, folder)
@@ -114,7 +136,7 @@ def has_labels(file: Path) -> bool:
     return file.suffix.lower() != UNLABELLED
 
 
-def _files(folder: Path) -> list[Path]:
+def files_in(folder: Path) -> list[Path]:
     """Return the files of a folder sorted by name, without links and hidden files, which are still being written."""
     if not folder.is_symlink() and folder.is_dir():
         with suppress(FileNotFoundError):  # a retraining removes working/ at its end
@@ -130,11 +152,16 @@ def _is_visible(file: Path) -> bool:
 
 def _subfolder(folder: Path, name: str) -> Path:
     path = folder / name
+    _check_is_folder(path)
+    path.mkdir(exist_ok=True)
+    return path
+
+
+def _check_is_folder(path: Path) -> None:
+    """Raise DataError if a link or a file is in the place of the folder `path`."""
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         kind = "a link" if path.is_symlink() else "a file"
         raise DataError(f"{path} is {kind}; remove it, so that a folder can be created there")
-    path.mkdir(exist_ok=True)
-    return path
 
 
 def _move(file: Path, folder: Path) -> Path:

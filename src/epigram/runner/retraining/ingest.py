@@ -1,34 +1,35 @@
 """Ingestion of new labelled rows, from a folder or a database, into the growing data set.
 
-No row is lost or added twice, whatever happens meanwhile. The data set is replaced atomically, texts that it already
-contains are skipped, and a file is archived only if it is still the file whose rows were added.
+No row is lost or added twice, whatever happens meanwhile. The rows are stored and recorded in the ledger before the
+data set is replaced, texts that it already contains are skipped, and a file is archived only if it is still the file
+whose rows were added.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from epigram.core.config_types import check_name, shown
-from epigram.core.errors import DataError, InputMissingError
-from epigram.core.files import atomic_file, write_text
-from epigram.data.sources.source import GROWING_SUFFIX, Source, load_source
+from epigram.core.config_types import shown
+from epigram.core.errors import DataError
+from epigram.data.sources.source import Source
 from epigram.data.validation.settings import ValidateSettings
 from epigram.runner.retraining import inbox
+from epigram.runner.retraining.ledger import Batch
+from epigram.runner.retraining.live_data import LiveData, grown_name, row_source
 from epigram.runner.workspace.settings import RetrainSettings, Settings
 
 if TYPE_CHECKING:
     import polars as pl
 
     from epigram.data.incoming_rows import NewRows
-    from epigram.data.validation.validate import Validated
 
-HEAD = "# Written by the first retraining; data/sources/local.yaml explains every line. New labels are added here.\n"
-QUERY_FILE = "rows.parquet"  # the result of the database query
+QUERY_FILE = "database.parquet"  # the result of the database query
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,8 @@ class Ingestion:
     """Result of an ingestion.
 
     `rows` counts the added rows, and `dev` the added rows in the development split. `known` counts the skipped rows
-    whose text was already known. `files` are the archived files; `skipped` says why each other file was left in place.
+    whose text was already known. `files` are the archived files; `skipped` says why everything else was left in place.
+    `note` is a line for the user about the ledger, or empty.
     """
 
     dataset: str
@@ -45,69 +47,44 @@ class Ingestion:
     known: int = 0
     files: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+    note: str = ""
 
     def __str__(self) -> str:
+        note = f"{self.note}\n" if self.note else ""
         if not self.rows + self.known:
-            return f"no new rows for {self.dataset}"
+            return f"{note}no new rows for {self.dataset}"
         known = f"; skipped {self.known:,} with a text that is already in it" if self.known else ""
-        return f"added {self.rows:,} new rows to {self.dataset}, {self.dev:,} of them to the development split{known}"
+        added = f"added {self.rows:,} new rows to {self.dataset}, {self.dev:,} of them to the development split"
+        return f"{note}{added}{known}"
 
 
 def ingest_rows(root: Path, dataset: str, settings: Settings) -> Ingestion:
     """Add the waiting rows to the growing data set of `dataset`, which is created if it is missing.
 
-    Links, files without rows or labels, and files that change meanwhile stay in the inbox; the rest is ingested.
-    Raises DataError with all violations, and changes nothing, if a file cannot be read or a row breaks a rule.
+    Entries of the inbox that are no files, files without rows or labels, and files that change meanwhile stay there;
+    the rest is ingested. Raises DataError with all violations, and changes nothing, if a file cannot be read or a row
+    breaks a rule, and DataError or InputMissingError if the data set is not as the last retraining left it.
     """
-    name, base = grown_name(dataset), dataset.removesuffix(GROWING_SUFFIX)
-    folder = inbox.inbox_folder(root, settings.retrain.incoming)
-    rows, description_file = dataset_files(root, name)
-    _create_dataset(root, base, rows, description_file, settings)
-    source = row_source(root, name)
+    live, folder = LiveData(root, grown_name(dataset), settings), inbox.inbox_folder(root, settings.retrain.incoming)
+    note = live.prepare()
+    source = row_source(root, live.name)
     with TemporaryDirectory() as scratch, inbox.open_inbox(folder) as files:
-        new = _read([*files, *query_database(root, settings.retrain, Path(scratch))], source, settings.validate, folder)
-        ingestion = (
-            Ingestion(dataset=name) if new.frame is None else _append(rows, new.frame, source, settings.validate)
-        )
-        archived = [file for file in files if file in new.digests and inbox.archive(folder, file, new.digests[file])]
+        queried = query_database(root, settings.retrain, _unused(Path(scratch), files))
+        new = _read([*files, *queried], source, settings.validate, folder)
+        kept = [file for file in files if file in new.digests and _is_kept(live, file, new.digests[file])]
+        ingestion = _append(live, new, kept, queried, source)
+        archived = [file for file in kept if inbox.archive(folder, file, new.digests[file])]
     changed = (
         f"{file.parent / shown(file.name)} changed after it was read; the next retraining reads it again"
         for file in files
         if file in new.digests and file not in archived
     )
-    skipped = (*inbox.link_messages(folder), *(inbox.original_paths(line, folder) for line in (*new.skipped, *changed)))
-    return replace(ingestion, files=tuple(file.name for file in archived), skipped=skipped)
+    skipped = (*inbox.left_entries(folder), *(inbox.original_paths(line, folder) for line in (*new.skipped, *changed)))
+    return replace(ingestion, files=tuple(file.name for file in archived), skipped=skipped, note=note)
 
 
-def grown_name(dataset: str) -> str:
-    """Return the name of the growing data set of `dataset`. Raises ParameterError if `dataset` is no valid name."""
-    check_name("dataset", dataset)
-    return f"{dataset.removesuffix(GROWING_SUFFIX)}{GROWING_SUFFIX}"
-
-
-def dataset_files(root: Path, name: str) -> tuple[Path, Path]:
-    """Return the files with the rows and with the description of the growing data set `name`.
-
-    Raises InputMissingError if it is described, but its rows are missing.
-    """
-    rows, description_file = root / "data" / "local" / f"{name}.parquet", root / "data" / "sources" / f"{name}.yaml"
-    if description_file.exists() and not rows.exists():
-        raise InputMissingError(
-            f"{rows} is missing, but {description_file.name} describes it; restore it (dvc get . data/raw/{rows.name} "
-            f"--rev champion -o {rows.parent}), or delete {description_file} to start again from "
-            f"{name.removesuffix(GROWING_SUFFIX)}"
-        )
-    return rows, description_file
-
-
-def row_source(root: Path, name: str) -> Source:
-    """Return the source of new rows for the data set `name`: the base's columns, and all labels known so far."""
-    folder = root / "data" / "sources"
-    return replace(load_source(name.removesuffix(GROWING_SUFFIX), folder), labels=load_source(name, folder).labels)
-
-
-def query_database(root: Path, settings: RetrainSettings, scratch: Path) -> list[Path]:
-    """Query the database and return the file in `scratch` with the result; an empty list if there are no rows."""
+def query_database(root: Path, settings: RetrainSettings, target: Path) -> list[Path]:
+    """Query the database and return the file `target` with the result; an empty list if there are no rows."""
     if settings.database is None:
         return []
     from epigram.data.sources.access import check_sqlite_file, expand_variables
@@ -118,50 +95,10 @@ def query_database(root: Path, settings: RetrainSettings, scratch: Path) -> list
         file = root / check_sqlite_file(settings.database.url, full, root)
         inbox.check_ignored(root, Path(os.path.normpath(file)), "database.url")
     try:
-        write_table(settings.database.url, settings.database.query, scratch / QUERY_FILE, root)
+        write_table(settings.database.url, settings.database.query, target, root)
     except DataError:  # an empty result
         return []
-    return [scratch / QUERY_FILE]
-
-
-def _create_dataset(root: Path, base: str, rows: Path, description_file: Path, settings: Settings) -> None:
-    """Create the growing data set from the base.
-
-    The description is written after the rows, because rows without a description are not used.
-    """
-    if description_file.exists():
-        return
-    import yaml
-
-    from epigram.data.growing_dataset import base_rows, describe
-
-    source = load_source(base, root / "data" / "sources")
-    if source.task not in {"single", "multi"}:
-        raise DataError(f"{base} does not label texts (task: {source.task}); retraining requires task single or multi")
-    (root / ".epigram").mkdir(exist_ok=True)
-    with TemporaryDirectory(dir=root / ".epigram") as scratch:
-        validated = _validated(root, source, settings, Path(scratch))
-        if not rows.exists():
-            _write(rows, base_rows(validated, source.keep))
-    description = describe(source, validated.corpus.labels, rows.stem)
-    write_text(description_file, HEAD + yaml.safe_dump(description, sort_keys=False, allow_unicode=True, width=118))
-
-
-def _validated(root: Path, source: Source, settings: Settings, scratch: Path) -> Validated:
-    """Download and validate the base as the pipeline does, but with all its training rows."""
-    from epigram.data.corpus import spool_corpus
-    from epigram.data.sources.fetch import Fetcher
-    from epigram.data.validation.validate import validate
-
-    fetcher = Fetcher(root / ".epigram" / "downloads", settings.download)
-    for file in source.files:
-        fetcher.fetch(replace(file, local=file.local and str(root / file.local)), scratch)
-    (scratch / "spool").mkdir()
-    with_dev = replace(source, folds=0)  # new rows are added to dev
-    all_rows = replace(settings.validate, max_train_rows=None)  # the pipeline limits the rows of each run
-    validated = validate(spool_corpus(source, scratch, scratch / "spool"), with_dev, all_rows)
-    fetcher.clear()
-    return validated
+    return [target]
 
 
 def _read(tables: Sequence[Path], source: Source, settings: ValidateSettings, folder: Path) -> NewRows:
@@ -173,25 +110,61 @@ def _read(tables: Sequence[Path], source: Source, settings: ValidateSettings, fo
         raise DataError(inbox.original_paths(str(error), folder)) from None
 
 
-def _append(rows: Path, new: pl.DataFrame, source: Source, settings: ValidateSettings) -> Ingestion:
+def _unused(folder: Path, files: Sequence[Path]) -> Path:
+    """Return a path for the result of the query, under a name that no file of the inbox has."""
+    names = (QUERY_FILE, *(f"database-{number}.parquet" for number in range(2, len(files) + 3)))
+    return folder / next(name for name in names if name not in {file.name for file in files})
+
+
+def _is_kept(live: LiveData, file: Path, digest: str) -> bool:
+    """Store a file; return False if its SHA-256 is no longer `digest`."""
+    with suppress(DataError, FileNotFoundError):
+        return bool(live.store.keep(file, digest))
+    return False
+
+
+def _append(live: LiveData, new: NewRows, files: Sequence[Path], queried: Sequence[Path], source: Source) -> Ingestion:
+    """Add the rows of `files` and of the database's result to the data set."""
     import polars as pl
 
-    from epigram.data.growing_dataset import append_rows, check_rows
+    from epigram.data.growing_dataset import append_rows, check_rows, unknown_rows, with_splits
 
-    live = pl.read_parquet(rows, glob=False)
-    after = append_rows(live, new, settings.dev)
-    added = after[live.height :]
+    if new.frame is None:
+        return Ingestion(dataset=live.name)
+    settings, before = live.settings.validate, live.read()
+    frame = new.frame.filter(pl.col("file").is_in([file.name for file in (*files, *queried)]))
+    after = append_rows(before, frame, settings.dev, live.record.next_number)
+    added = after[before.height :]
     if added.height:
-        check_rows(after, rows.stem, source, settings)
-        _write(rows, after)
+        check_rows(after, live.name, source, settings)
+    frame = with_splits(frame, after).with_columns(added=unknown_rows(before, frame))
+    digests = {file: "" if file in queried else new.digests[file] for file in (*files, *queried)}
+    if batches := [*_batches(live, frame, digests)]:
+        live.commit(after if added.height else None, kind="batches", batches=batches)
     return Ingestion(
-        dataset=rows.stem,
+        dataset=live.name,
         rows=added.height,
         dev=added.filter(pl.col("split") == "dev").height,
-        known=new.height - added.height,
+        known=frame.height - added.height,
     )
 
 
-def _write(path: Path, frame: pl.DataFrame) -> None:
-    with atomic_file(path) as temporary:
-        frame.write_parquet(temporary)
+def _batches(live: LiveData, frame: pl.DataFrame, digests: Mapping[Path, str]) -> Iterator[Batch]:
+    """Store the rows of each file, and yield its record, unless an accepted file had the same rows.
+
+    `digests` has the SHA-256 of each file; it is empty for the result of the database query, of which only added rows
+    are stored, because the next query returns all rows again.
+    """
+    import polars as pl
+
+    from epigram.text.dataset.text_matching import label_column
+
+    number, accepted = live.record.next_number, {batch.sha256 for batch in live.record.batches}
+    for file, digest in digests.items():
+        rows = frame.filter(pl.col("file") == file.name, pl.col("added") | bool(digest))
+        added = int(rows["added"].sum())
+        if added or (digest and digest not in accepted):
+            stored = live.keep(rows.select("text", label_column(rows.columns), "split"))
+            name = file.name.encode("utf-8", "replace").decode() if digest else f"database-{number}.parquet"
+            known = rows.height - added
+            yield Batch(number=number, name=name, sha256=digest or stored, stored=stored, rows=added, known=known)

@@ -13,9 +13,11 @@ from epigram.runner.champions import champion
 from epigram.runner.champions.champion import Champion
 from epigram.runner.dvc import graph
 from epigram.runner.dvc.graph import Graph
-from epigram.runner.retraining import challenge, drift, ingest
+from epigram.runner.retraining import challenge, drift
 from epigram.runner.retraining.challenge import Challenge
 from epigram.runner.retraining.ingest import Ingestion
+from epigram.runner.retraining.live_data import LiveData, grown_name
+from epigram.runner.retraining.withdrawal import Withdrawal, withdraw
 from epigram.runner.runs.publish import Run
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
@@ -109,10 +111,28 @@ def open_session(root: Path, dataset: str | None) -> Iterator[Session]:
 
     `dataset` is the base data set; if None, the champion's or params.yaml's.
     """
+    with _lock_data(root, dataset) as session:
+        champion.check_can_promote(root)
+        yield session
+
+
+def restore_data(root: Path, dataset: str | None) -> str:
+    """Restore the file of the growing data set from its base and all accepted batches, and return a report."""
+    with _lock_data(root, dataset) as session:
+        return LiveData(root, session.dataset, session.settings).rebuild()
+
+
+def withdraw_file(root: Path, dataset: str | None, file: str) -> Withdrawal:
+    """Withdraw the rows of an accepted file from the growing data set."""
+    with _lock_data(root, dataset) as session:
+        return withdraw(LiveData(root, session.dataset, session.settings), file)
+
+
+@contextmanager
+def _lock_data(root: Path, dataset: str | None) -> Iterator[Session]:
     settings = load(root / "params.yaml")
     with champion.lock(root):
         latest = champion.current(root)
-        name = ingest.grown_name(dataset or (latest.dataset if latest else settings.dataset))
+        name = grown_name(dataset or (latest.dataset if latest else settings.dataset))
         challenge.check_dataset(latest, name)
-        champion.check_can_promote(root)
         yield Session(root, settings, name)

@@ -1,0 +1,303 @@
+"""Growing data set of a project: its file, checked against its ledger, and the store that it can be rebuilt from."""
+
+from __future__ import annotations
+
+import glob
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from epigram.core.config_types import check_name, read_yaml
+from epigram.core.errors import DataError, InputMissingError
+from epigram.core.files import atomic_file, sha256, write_text
+from epigram.data.sources.source import GROWING_SUFFIX, Source, load_source
+from epigram.models.manifest import parameters_hash
+from epigram.runner.champions.champion import now
+from epigram.runner.retraining import inbox, ledger
+from epigram.runner.retraining.ledger import Batch, Entry, Ledger
+from epigram.runner.retraining.row_store import RowStore
+from epigram.runner.workspace.settings import Settings
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from epigram.data.validation.validate import Validated
+
+HEAD = "# Written by the first retraining; data/sources/local.yaml explains every line. New labels are added here.\n"
+SOURCES = Path("data/sources")
+
+
+def grown_name(dataset: str) -> str:
+    """Return the name of the growing data set of `dataset`. Raises ParameterError if `dataset` is no valid name."""
+    check_name("dataset", dataset)
+    return f"{dataset.removesuffix(GROWING_SUFFIX)}{GROWING_SUFFIX}"
+
+
+def row_source(root: Path, name: str) -> Source:
+    """Return the source of new rows for the data set `name`: the base's columns, and all labels known so far."""
+    folder = root / SOURCES
+    return replace(load_source(name.removesuffix(GROWING_SUFFIX), folder), labels=load_source(name, folder).labels)
+
+
+class LiveData:
+    """Growing data set `name`. Its ledger is None before the first retraining."""
+
+    def __init__(self, root: Path, name: str, settings: Settings) -> None:
+        self.root, self.name, self.settings = root, name, settings
+        self.rows, self.description = root / "data" / "local" / f"{name}.parquet", root / SOURCES / f"{name}.yaml"
+        self.base = load_source(name.removesuffix(GROWING_SUFFIX), root / SOURCES)
+        self.ledger: Ledger | None = ledger.read(root, name)
+        self.store = RowStore(root, self.ledger.store if self.ledger else secrets.token_hex(8))
+
+    @property
+    def record(self) -> Ledger:
+        """The ledger. Raises InputMissingError before the first retraining."""
+        if self.ledger is None:
+            raise InputMissingError(f"{self.name} has no ledger yet; the next epigram retrain begins one")
+        return self.ledger
+
+    def prepare(self) -> str:
+        """Create the data set, or check it, and return a note for the user.
+
+        Raises DataError or InputMissingError if its file is not the one that the last retraining left.
+        """
+        note = self._begin() if self.ledger is None else ""
+        self._finish()
+        self.check()
+        if not self.description.exists():
+            self._describe(self.record.base.labels or [])
+        return note
+
+    def check(self) -> None:
+        """Raise DataError if the file or its base is not that of the ledger, InputMissingError if it is missing."""
+        rebuild = (
+            f"epigram retrain --rebuild{f' --dataset {self.base.name}' * (self.base.name != self.settings.dataset)}"
+        )
+        if not self.rows.exists():
+            raise InputMissingError(f"{self.rows} is missing; to restore it with all rows: {rebuild}")
+        if sha256(self.rows) != self.record.after:
+            fault = "is older than the last retraining, edited or damaged"
+            raise DataError(f"{self.rows} {fault}; to restore it with all rows: {rebuild}")
+        if self._base_has_changed():
+            raise DataError(
+                f"{self.base.name} is not the data set with which {self.name} began; to put its present rows in place "
+                f"of the first ones, and keep all rows that arrived since: {rebuild}"
+            )
+
+    def read(self) -> pl.DataFrame:
+        """Return the rows. Raises DataError if the file cannot be read."""
+        import polars as pl
+
+        from epigram.text.dataset.validated_corpus import READ_ERRORS
+
+        try:
+            return pl.read_parquet(self.rows, glob=False)
+        except READ_ERRORS:
+            raise DataError(f"{self.rows} is not a readable parquet file; restore it from a copy") from None
+
+    def commit(self, frame: pl.DataFrame | None, **fields: Any) -> None:
+        """Add an entry to the ledger and replace the file by `frame`; if None, the file stays as it is.
+
+        The entry is added first. If the process is killed in between, the next `prepare` replaces the file. Raises
+        TryAgainError, with nothing changed, if another process has added an entry.
+        """
+        before = self.ledger.after if self.ledger else None
+
+        def append(after: str) -> None:
+            if after != before or len(fields) > 1:
+                entry = Entry(before=before, after=after, time=now(), **fields)
+                self.ledger = ledger.append(self.root, self.name, self.ledger, entry)
+
+        if frame is None:
+            append(before or sha256(self.rows))
+            return
+        with atomic_file(self.rows) as temporary:
+            frame.rechunk().write_parquet(temporary)
+            append(sha256(temporary))
+
+    def keep(self, frame: pl.DataFrame) -> str:
+        """Store rows as a parquet file and return its SHA-256."""
+        with TemporaryDirectory() as folder:
+            frame.rechunk().write_parquet(file := Path(folder) / "rows.parquet")
+            return self.store.keep(file)
+
+    def rebuild(self) -> str:
+        """Restore the file from the base and all batches, and return a report.
+
+        The base is read again if it has changed since, or if the store has lost it.
+        """
+        from epigram.text.dataset.text_matching import explode_labels
+
+        old = self.record.base
+        if not self.description.exists():
+            self._describe(old.labels or [])
+        base, fields = self._new_base() if self._base_has_changed() else self.find_base()
+        frame = self.replay(base, self.record.batches)
+        if fields:
+            labels, used = fields["labels"], {*explode_labels(frame)["label"]}
+            described = load_source(self.name, self.root / SOURCES).labels
+            own = [label for label in described if label in used or label not in (old.labels or [])]
+            self._describe([*labels, *(label for label in own if label not in labels)])
+        self.commit(frame, kind="rebuild", **fields)
+        arrived = frame.height - base.height
+        return f"restored {self.name}: {base.height:,} rows of {self.base.name} and {arrived:,} that arrived since"
+
+    def replay(self, frame: pl.DataFrame, batches: Sequence[Batch]) -> pl.DataFrame:
+        """Return `frame` with the rows of the batches. Raises InputMissingError if they are lost."""
+        import polars as pl
+
+        from epigram.data.growing_dataset import append_rows
+        from epigram.text.dataset.text_matching import label_column
+
+        for number, group in groupby(batches, key=lambda batch: batch.number):
+            new = pl.concat(list(map(self.rows_of, group)), how="diagonal_relaxed")
+            if label_column(frame.columns) not in new.columns:
+                raise DataError(f"{self.base.name} has another kind of labels than the rows that arrived since")
+            frame = append_rows(frame, new, self.settings.validate.dev, number)
+        return frame
+
+    def rows_of(self, batch: Batch) -> pl.DataFrame:
+        """Return the rows of a batch, from the store or else from the file as it arrived."""
+        import polars as pl
+
+        from epigram.data.incoming_rows import read_rows
+
+        original, rows = batch.kept
+        if stored := self.store.find(rows):
+            return pl.read_parquet(stored)
+        taken = inbox.inbox_folder(self.root, self.settings.retrain.incoming) / inbox.ARCHIVE
+        for file in (self.store.find(original), *inbox.files_in(taken)):
+            if file and sha256(file) == batch.sha256:
+                found = read_rows([file], row_source(self.root, self.name), self.settings.validate).frame
+                if found is not None:
+                    return found
+        raise InputMissingError(
+            f"{self.store.folder} lacks {rows}, the rows of {batch.name}; copy it there, or {original} to {taken}, or "
+            f"give the rows up: epigram retrain --forget {batch.sha256}"
+        )
+
+    def find_base(self) -> tuple[pl.DataFrame, dict[str, Any]]:
+        """Return the rows of the base, and the fields of an entry about them if they had to be read again.
+
+        Raises InputMissingError if the store has lost rows that arrived before the ledger began.
+        """
+        import polars as pl
+
+        name, number = f"{self.record.base.base}.parquet", self.record.base.number
+        if stored := self.store.find(name):
+            return pl.read_parquet(stored), {}
+        if number:
+            raise InputMissingError(f"{self.store.folder} lacks {name}, the first rows of {self.name}; copy it there")
+        return self._new_base()
+
+    def _begin(self) -> str:
+        """Begin the ledger; return a note if the data set is from an older version."""
+        if self.description.exists() != self.rows.exists():
+            raise self._incomplete()
+        if is_older := self.rows.exists():
+            frame, labels = self.read(), load_source(self.name, self.root / SOURCES).labels
+        else:
+            frame, labels = self._validated_rows()
+        fields = self._base_fields(frame, labels)
+        self.commit(None if is_older else frame, kind="start", store=self.store.name, **fields)
+        return f"the ledger of {self.name} begins with its {frame.height:,} rows" if is_older else ""
+
+    def _incomplete(self) -> Exception:
+        if self.rows.exists():
+            return DataError(
+                f"{self.rows} has neither a ledger nor {self.description.name}; move it away, and the next retraining "
+                f"begins again with {self.base.name}"
+            )
+        return InputMissingError(
+            f"{self.rows} is missing, but {self.description.name} describes it; restore it from a copy or from the "
+            f"champion (dvc get . data/raw/{self.rows.name} --rev champion -o {self.rows.parent}), and move all files "
+            f"of {inbox.ARCHIVE} back to the inbox: rows that are known are skipped"
+        )
+
+    def _finish(self) -> None:
+        """Replace the file, if a retraining was killed between the entry in the ledger and the replacement."""
+        if not self.rows.exists() or sha256(self.rows) != self.record.after:
+            for temporary in self.rows.parent.glob(f".{glob.escape(self.rows.name)}.*"):
+                if temporary.is_file() and sha256(temporary) == self.record.after:
+                    temporary.replace(self.rows)
+                    return
+
+    def _base_has_changed(self) -> bool:
+        return self._source_hash() not in {self.record.base.source, None}
+
+    def _source_hash(self) -> str | None:
+        """Return the SHA-256 of everything that determines the base's rows; None if a file of the base is missing."""
+        base = self.base
+        with suppress(FileNotFoundError):
+            files = [
+                each.sha256 or (each.local and sha256(self.root / each.local)) or vars(each) for each in base.files
+            ]
+            reads = [base.read, *(each.read for each in base.files)]
+            return parameters_hash(files=files, reads=reads, splits=base.splits, task=base.task, distinct=base.distinct)
+        return None
+
+    def _new_base(self) -> tuple[pl.DataFrame, dict[str, Any]]:
+        """Return the base's present rows, and the fields of an entry about them.
+
+        Rows that arrived before the ledger began are in the old base, and become part of the new one.
+        """
+        import polars as pl
+
+        from epigram.data.growing_dataset import append_rows
+
+        frame, labels = self._validated_rows()
+        if self.record.base.number:
+            before, _ = self.find_base()
+            for number in range(1, self.record.base.number + 1):
+                rows = before.filter(pl.col("batch") == number)
+                frame = append_rows(frame, rows, self.settings.validate.dev, number)
+        return frame, self._base_fields(frame, labels)
+
+    def _base_fields(self, frame: pl.DataFrame, labels: list[str]) -> dict[str, Any]:
+        number = max(frame["batch"])
+        return {"base": self.keep(frame), "source": self._source_hash() or "", "labels": labels, "number": number}
+
+    def _describe(self, labels: list[str]) -> None:
+        """Write the description, with the keys that the user has added to an older one."""
+        import yaml
+
+        from epigram.data.growing_dataset import describe
+
+        own = read_yaml(self.description) if self.description.exists() else {}
+        values = {**own, **describe(self.base, labels, self.name)}
+        write_text(self.description, HEAD + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118))
+
+    def _validated_rows(self) -> tuple[pl.DataFrame, list[str]]:
+        """Return the base's rows that pass validation, and its labels."""
+        from epigram.data.growing_dataset import base_rows
+
+        if self.base.task not in {"single", "multi"}:
+            raise DataError(
+                f"{self.base.name} does not label texts (task: {self.base.task}); retraining requires task single or "
+                "multi"
+            )
+        (self.root / ".epigram").mkdir(exist_ok=True)
+        with TemporaryDirectory(dir=self.root / ".epigram") as scratch:
+            validated = self._validate(Path(scratch))
+            return base_rows(validated, self.base.keep), validated.corpus.labels
+
+    def _validate(self, scratch: Path) -> Validated:
+        """Download and validate the base as the pipeline does, but with all its training rows."""
+        from epigram.data.corpus import spool_corpus
+        from epigram.data.sources.fetch import Fetcher
+        from epigram.data.validation.validate import validate
+
+        fetcher = Fetcher(self.root / ".epigram" / "downloads", self.settings.download)
+        for file in self.base.files:
+            fetcher.fetch(replace(file, local=file.local and str(self.root / file.local)), scratch)
+        (scratch / "spool").mkdir()
+        with_dev = replace(self.base, folds=0)  # new rows are added to dev
+        all_rows = replace(self.settings.validate, max_train_rows=None)  # the pipeline limits the rows of each run
+        validated = validate(spool_corpus(self.base, scratch, scratch / "spool"), with_dev, all_rows)
+        fetcher.clear()
+        return validated

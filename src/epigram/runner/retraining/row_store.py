@@ -1,0 +1,50 @@
+"""Store of a growing data set's files by hash, in DVC's cache.
+
+It contains the base's rows and, of each accepted batch, the file as it arrived and its rows. `dvc gc` lists only
+folders of DVC's own hashes, so no variant of it deletes these files; they are deleted when a batch is withdrawn.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Container
+from functools import cached_property
+from pathlib import Path
+
+from epigram.core.errors import DataError
+from epigram.core.files import atomic_file, sha256
+
+
+class RowStore:
+    """Files named by their SHA-256 and suffix, in a folder of their own for each data set (`name`)."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.root, self.name = root, name
+
+    @cached_property
+    def folder(self) -> Path:
+        """The folder with the files."""
+        from epigram.runner.dvc.adapter import shared_cache_folder
+
+        return shared_cache_folder(self.root) / "epigram" / self.name
+
+    def keep(self, file: Path, digest: str = "") -> str:
+        """Copy a file into the store and return its SHA-256. Raises DataError if it changes, or is not `digest`."""
+        digest = digest or sha256(file)
+        if self.find(name := f"{digest}{file.suffix.lower()}") is None:
+            with atomic_file(self.folder / name) as temporary:
+                shutil.copyfile(file, temporary)
+                if sha256(temporary) != digest:
+                    raise DataError(f"{file} changed while it was copied")
+        return digest
+
+    def find(self, name: str) -> Path | None:
+        """Return the path of a stored file; None if it is missing or damaged."""
+        path = self.folder / name
+        return path if path.is_file() and sha256(path) == name.partition(".")[0] else None
+
+    def remove_except(self, names: Container[str]) -> None:
+        """Delete all other files, also those that a killed process left."""
+        for path in self.folder.iterdir():
+            if path.name not in names:
+                path.unlink()
