@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from rich.console import Console
@@ -20,9 +21,9 @@ from rich.console import Console
 from epigram.core.errors import TryAgainError
 from epigram.process.outcome import Outcome
 from epigram.runner.dvc import graph
-from epigram.runner.dvc.process import PROGRESS
+from epigram.runner.dvc.process import PROGRESS, stage_path
 from epigram.runner.prefect.artifacts import StatusTable
-from epigram.runner.prefect.stage import Runner, prefect_state, stage_attempt
+from epigram.runner.prefect.stage import Runner, is_retryable, prefect_state, stage_attempt
 from epigram.runner.scheduling.gpus import VISIBLE, GpuPool
 from epigram.runner.scheduling.slots import Slots
 from tests.support.processes import alive, until
@@ -116,6 +117,21 @@ def test_the_outcome_of_an_earlier_try_is_not_read(toy: Toy) -> None:
     toy.tell({"gather": {"codes": [0, 69]}})
     assert stages.run("gather", LOG) == Outcome.failed("gather", 69, "exit code 69\nerror: told to fail")
     assert stages.run("gather", LOG) == Outcome(stage="gather")
+
+
+@pytest.mark.parametrize(
+    ("code", "again"), [(69, True), (75, True), (137, True), (65, False), (74, False), (130, False), (139, False)]
+)
+def test_a_stage_is_tried_again_after_an_absent_source_an_interruption_and_a_kill(code: int, again: bool) -> None:
+    state, unused = prefect_state(Outcome.failed("gather", code, "it failed")), cast("Any", None)
+    assert is_retryable(unused, unused, state) is again
+
+
+def test_the_code_of_the_workspace_comes_before_that_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/theirs")
+    assert stage_path(Path("/space")) == f"/space/src{os.pathsep}/theirs"
+    monkeypatch.delenv("PYTHONPATH")
+    assert stage_path(Path("/space")) == "/space/src"
 
 
 def test_a_busy_lock_is_code_75(toy: Toy) -> None:

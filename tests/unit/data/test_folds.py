@@ -86,6 +86,15 @@ def test_folds_are_stratified_and_of_equal_size() -> None:
         assert np.bincount(found[np.array(labels) == label], minlength=5).tolist() == [each] * 5
 
 
+def test_folds_are_stratified_where_texts_repeat() -> None:
+    """Each text occurs twice, and the rare label has five texts, one for each fold."""
+    texts = [f"text {n}" for n in range(25)]
+    labels = ["y" if n % 5 == 0 else "x" for n in range(25)]
+    found = folds_of(texts * 2, labels * 2)
+    for label, each in (("x", 8), ("y", 2)):
+        assert np.bincount(found[np.array(labels * 2) == label], minlength=5).tolist() == [each] * 5
+
+
 def test_the_rows_that_remain_of_several_labels_go_to_different_folds() -> None:
     """Three labels of six rows: the sixth row of each goes to a fold of its own, so no fold has eight rows."""
     found = folds_of([f"text {n}" for n in range(18)], list("xyz") * 6)

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.special import expit, softmax
+from scipy.special import expit, log_softmax, softmax
 from sklearn.metrics import brier_score_loss
 
 from epigram.evaluation.arrays import Bools, Floats
@@ -73,6 +73,20 @@ def test_temperature_undoes_overconfidence():
     assert found.ece_uncalibrated > 0.08
     assert found.ece == ece(calibrated, gold) < 0.03
     assert (found.temperature, found.brier) == (temperature, single(calibrated, gold).brier())
+
+
+@pytest.mark.parametrize("classes", [2, 3, 12])
+def test_the_temperature_is_the_minimum_of_the_smoothed_cross_entropy(classes: int) -> None:
+    """The targets of Platt for N rows: 1 − 1 / (N + 2) for the gold label, the rest in equal shares for the others."""
+    generator = np.random.default_rng(3)
+    logits, labels = generator.normal(0, 4, (9, classes)), generator.integers(0, classes, 9)
+    logits[np.arange(9), labels] += 12.0  # nearly all rows are right: the smoothing decides
+    gold = np.arange(classes) == labels[:, None]
+    rest = 1 / 11
+    targets = np.where(gold, 1 - rest, rest / (classes - 1))
+    grid = np.exp(np.linspace(*LOG_TEMPERATURE, 20_001))
+    losses = [-(targets * log_softmax(logits / each, axis=1)).sum() for each in grid]
+    assert single_temperature(logits, gold) == pytest.approx(grid[np.argmin(losses)], rel=1e-3)
 
 
 def test_temperature_leaves_the_prediction_alone():

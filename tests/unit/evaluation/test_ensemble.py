@@ -132,6 +132,14 @@ def test_rows_of_a_group_are_in_one_part() -> None:
     assert several.tolist() == (groups % 5).tolist()
 
 
+def test_parts_are_stratified_where_texts_repeat() -> None:
+    """The labels alternate as the parts would: without strata, each part would have one label."""
+    labels, groups = np.tile(np.arange(20) % 2, 2), np.tile(np.arange(20), 2)
+    part = parts_of(labels, 2, groups)
+    for label in (0, 1):
+        assert np.bincount(part[labels == label]).tolist() == [10, 10]
+
+
 def test_the_copy_of_a_row_does_not_judge_the_weights_that_predict_it() -> None:
     """Rows 0 to 29 are repeated: another label of a copy changes nothing in the part of its row."""
     draw = np.random.default_rng(6)

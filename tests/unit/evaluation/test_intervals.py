@@ -188,6 +188,13 @@ def test_equal_systems_rarely_differ():
     assert np.mean([paired_bootstrap(a, b, resamples=400) < 0.05 for a, b in pairs]) < 0.1
 
 
+def test_the_p_value_of_one_row_is_twice_the_chance_of_not_drawing_it():
+    """In a resample of 100 rows, the only row in which the systems differ is absent with probability 0.99^100."""
+    rows = np.arange(100)
+    found = paired_bootstrap(runs(rows != 3), runs((rows != 3) & (rows != 4)), resamples=20_000)
+    assert found == pytest.approx(2 * 0.99**100, abs=0.02)
+
+
 def test_holm_by_hand():
     assert holm(np.array([0.01, 0.04, 0.03, 0.005])) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm(np.array([0.9, 0.8])) == pytest.approx([1.0, 1.0])

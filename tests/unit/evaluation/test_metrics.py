@@ -211,6 +211,18 @@ def test_a_rare_label_takes_the_best_threshold_of_all_labels_together() -> None:
     assert micro_f1(gold, chances, tuned_thresholds(gold, chances)[3]) == pytest.approx(together)
 
 
+@pytest.mark.parametrize(("rows", "own"), [(20, True), (19, False)])
+def test_twenty_gold_rows_give_a_label_its_own_threshold(rows: int, own: bool) -> None:
+    """The first label is parted at 0.5, the second at 0.2: a common threshold cannot part both."""
+    gold, chances = np.zeros((200, 2), bool), np.full((200, 2), 0.1)
+    gold[:100, 0], chances[:, 0] = True, 0.4
+    chances[:100, 0] = 0.6
+    gold[:rows, 1], chances[:rows, 1] = True, 0.3
+    low, high = tuned_thresholds(gold, chances)[::-1]
+    assert high == pytest.approx(0.5)
+    assert low == pytest.approx(0.2 if own else 0.5)
+
+
 def test_a_label_whose_probabilities_are_neighbours_is_told_apart() -> None:
     gold = np.arange(60)[:, None] < 30
     for upper in (np.float32(1.0), np.float32(0.3)):

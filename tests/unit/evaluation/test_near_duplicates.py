@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from epigram.evaluation.quality.label_noise import confident_joint, find_suspects, noise_counts, self_confidence
-from epigram.evaluation.quality.near_duplicates import find_near_duplicates, signatures
+from epigram.evaluation.quality.near_duplicates import BAND_ROWS, BANDS, find_near_duplicates, signatures
 from epigram.text.tokens.characters import cosines, ngram_sets
 
 LONG = "the room was large and the breakfast was good but the staff at the desk did not smile at all"
@@ -167,3 +167,19 @@ def test_flipped_labels_are_found(classes: int) -> None:
     right = found & flipped
     assert (suspects.likely[right[suspects.rows]] == truth[suspects.rows[right[suspects.rows]]]).mean() > 0.98
     assert (np.diff(suspects.margin) <= 0).all()
+
+
+def test_the_estimate_drops_no_pair_that_the_similarity_allows() -> None:
+    """A short text within a longer one has a Jaccard similarity of the cosine's square only."""
+    draw = np.random.default_rng(0)
+    long = ["".join(draw.choice(list("abcdefghijklmnopqrstuvwxyz "), 120)) for _ in range(300)]
+    texts = [each for text in long for each in (text, text[:50])]
+    labels = np.arange(len(texts)) % 2
+    sets, bands = ngram_sets(texts, "en"), signatures(texts, "en").reshape(len(texts), BANDS, BAND_ROWS)
+    rows = np.arange(0, len(texts), 2)
+    cosine = cosines(sets[rows], sets[rows + 1])
+    candidate = (bands[rows] == bands[rows + 1]).all(2).any(1)  # only such pairs are compared
+    wanted = rows[candidate & (cosine >= 0.6)]
+    assert len(wanted) > 50
+    found = find_near_duplicates(texts, labels, "en", similarity=0.6)
+    assert set(zip(found.first.tolist(), found.second.tolist(), strict=True)) == {(row, row + 1) for row in wanted}

@@ -21,6 +21,7 @@ from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.metrics.decisions import predict_labels
 from epigram.evaluation.metrics.intervals import fold_spread
 from epigram.evaluation.metrics.scoring import RowScores
+from epigram.evaluation.quality.examine_train import shares_of
 from epigram.evaluation.quality.out_of_fold import predict_out_of_fold, stratified_order, text_features
 from epigram.evaluation.records.results import Cost, Evaluated, read_evaluation, write_evaluation
 from epigram.evaluation.records.summary import Corpus, Summary
@@ -135,6 +136,19 @@ def test_each_beginning_of_the_order_is_stratified_and_has_every_label() -> None
     assert np.bincount(labels[order[:50]]).tolist() == [40, 9, 1]
     assert order.tolist() != stratified_order(labels, np.random.default_rng(1)).tolist()
     assert order.tolist() == stratified_order(labels, np.random.default_rng(0)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "shares"),
+    [
+        (10_000, 3, [1 / 16, 1 / 8, 1 / 4, 0.35, 1 / 2, 0.7, 1.0]),
+        (1_000, 100, [1 / 4, 0.35, 1 / 2, 0.7, 1.0]),  # a quarter of 800 training rows
+        (1_000, 101, [0.35, 1 / 2, 0.7, 1.0]),
+        (30, 2, [1 / 2, 0.7, 1.0]),  # at least ten rows
+    ],
+)
+def test_a_share_has_two_rows_for_each_label(rows: int, labels: int, shares: list[float]) -> None:
+    assert shares_of(rows, labels) == shares
 
 
 def test_chinese_texts_are_compared_by_characters() -> None:

@@ -327,3 +327,10 @@ def test_columns_that_cannot_be_read_or_written_are_named(
     assert end.value.code == ParameterError.code
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_hundred_parts_of_a_parquet_table_keep_their_order(tmp_path: Path) -> None:
+    with table_writer.table_writer(tmp_path / "out.parquet") as write:
+        for row in range(101):
+            write(pl.DataFrame({"id": [row]}))
+    assert pl.read_parquet(tmp_path / "out.parquet")["id"].to_list() == list(range(101))

@@ -17,6 +17,7 @@ import epigram
 import epigram.hf
 from epigram.cli import app as cli
 from epigram.core.errors import DataError, ParameterError
+from epigram.evaluation.metrics.decisions import predict_labels
 from epigram.inference.onnx.export import export
 from epigram.inference.predictors.base_predictor import BasePredictor
 from epigram.inference.predictors.predictor import Predictor
@@ -49,6 +50,15 @@ def test_a_text_has_the_labels_above_their_own_thresholds(named: list[int], tmp_
     assert answer.labels == [LABELS[c] for c in named]
 
 
+def test_a_probability_at_its_threshold_is_no_label_for_the_product_and_for_the_evaluation(tmp_path: Path) -> None:
+    predictor = Predictor(svm(tmp_path, "en", SEVERAL["en"], multi=True))
+    found = predictor.probabilities(["soup"])
+    predictor.saved.thresholds[:] = [float(found[0, 0]), float(np.nextafter(found[0, 1], np.float32(0))), 1.0]
+    [answer] = predictor.predict(["soup"])
+    judged = predict_labels("multi", np.zeros((1, 3)), found[None], np.array([predictor.thresholds]))
+    assert answer.labels == [LABELS[c] for c in np.flatnonzero(judged.predicted[0, 0])] == [LABELS[1]]
+
+
 def test_probabilities_of_no_text_are_an_empty_table_of_single_precision(model: Path) -> None:
     found = Predictor(model).probabilities([])
     assert (found.shape, found.dtype) == ((0, 3), np.float32)
@@ -61,6 +71,15 @@ def test_texts_of_nothing_but_white_space_count_as_empty(
     said = capsys.readouterr()
     assert [line.split("\t")[0] for line in said.out.splitlines()][::4] == ["food", "room"]
     assert said.err == "note: 3 texts are empty\n"
+
+
+def test_the_spaces_of_a_line_are_part_of_its_text(
+    model: Path, call: Callable[..., None], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "texts").write_bytes(b"  nice soup \t\r\n\xe3\x80\x80soup\n")
+    call("predict", model, "--file", tmp_path / "texts", "--json")
+    said = [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()]
+    assert said == ["  nice soup \t", "\u3000soup"]
 
 
 @pytest.mark.parametrize("options", [[], ["--int8"]])

@@ -27,9 +27,9 @@ CONFIGS: list[Any] = [
 
 
 def test_a_token_has_the_weight_of_its_word_or_its_own() -> None:
-    words = torch.tensor([[-1.0, 0.5, -1.0], [1.0, -1.0, -1.0]])
+    words = torch.tensor([[-1.0, 0.5, -1.0], [1.0, 0.0, -1.0]])  # 0 is a weight
     tokens = Tokens(IDS, VALID, word_weight=words)
-    assert torch.equal(token_weights(TABLE, tokens), torch.tensor([[0.5, 0.5, 0.25], [1.0, 0.5, 1.0]]))  # type: ignore[arg-type]
+    assert torch.equal(token_weights(TABLE, tokens), torch.tensor([[0.5, 0.5, 0.25], [1.0, 0.0, 1.0]]))  # type: ignore[arg-type]
     assert torch.equal(token_weights(TABLE, replace(tokens, word_weight=None)), TABLE[IDS])  # type: ignore[arg-type]
     assert token_weights(None, tokens) is None
 

@@ -128,7 +128,7 @@ def test_without_git_nothing_is_written(tmp_path: Path, run: Run, monkeypatch: p
 
 
 def make_older(root: Path) -> None:
-    """Make the project one of version 0.0.1, which had another flow and a file more, but no sweep."""
+    """Make the project one of version 0.0.1, which had another flow and two files more, but no sweep."""
     record = read(root)
     assert record is not None
     files = dict(record.files)
@@ -137,6 +137,7 @@ def make_older(root: Path) -> None:
     for name, content in {
         "flows/drift.py": "old = 1\n",
         "tasks/gone.py": "gone = 1\n",
+        "tasks/gone_but_mine.py": "gone = 2\n",
         "params.yaml": "old: 1\n",
     }.items():
         (root / name).write_text(content)
@@ -152,6 +153,7 @@ def test_an_update_rewrites_what_is_unchanged_and_shows_the_rest(project: Path, 
     make_older(project)
     (project / "params.yaml").write_text("old: 1\nmine: 2\n")  # changed by the user, and by epigram
     (project / "prefect.yaml").write_text("mine: 3\n")  # changed by the user only
+    (project / "tasks/gone_but_mine.py").write_text("mine = 4\n")  # changed by the user, and gone from epigram
     (project / "data/sources/mr.yaml").unlink()  # deleted by the user
     code, out, err = run("init", "--update", project)
     assert (code, err) == (0, "")
@@ -162,6 +164,7 @@ def test_an_update_rewrites_what_is_unchanged_and_shows_the_rest(project: Path, 
     assert lines[-1].startswith(f"the project is for epigram {epigram.__version__}, before: 0.0.1")
     assert (project / "params.yaml").read_text() == "old: 1\nmine: 2\n"
     assert (project / "prefect.yaml").read_text() == "mine: 3\n"
+    assert (project / "tasks/gone_but_mine.py").read_text() == "mine = 4\n"
     assert not (project / "data/sources/mr.yaml").exists() and not (project / "tasks/gone.py").exists()
     for name in ("flows/drift.py", "flows/sweep.py"):
         assert (project / name).read_bytes() == (ROOT / name).read_bytes()

@@ -1,0 +1,238 @@
+"""Tests that each option of each command sets the field or the argument that it must set.
+
+A row of OPTIONS is a command without the option, the option, and what the function that does the work is called with.
+The same value must not be there without the option, so a row of an option that reaches nothing fails.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer import Typer
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from epigram.cli import app as cli
+from epigram.core.errors import ParameterError
+from epigram.inference.predictors.base_predictor import TextPrediction
+from epigram.workflow.search.goal import Goal
+
+RUNNER = "epigram.runner"
+# The functions that do the work of a command, at the place where the command finds them.
+WORKERS: dict[str, list[str]] = {
+    "run": [f"{RUNNER}.prefect.execution.execute", f"{RUNNER}.search.execute.execute_search"],
+    "sweep": [f"{RUNNER}.prefect.execution.execute_sweep", f"{RUNNER}.runs.reservations.reserve"],
+    "retrain": [
+        f"{RUNNER}.prefect.execution.call_flow",
+        f"{RUNNER}.champions.champion.rollback",
+        f"{RUNNER}.champions.champion.history",
+    ],
+    "drift": [f"{RUNNER}.prefect.execution.call_flow"],
+    "predict": [
+        "epigram.inference.predictors.open_predictor.open_predictor",
+        "epigram.inference.tables.predict_table",
+        "epigram.inference.signing.require_signature",
+    ],
+    "suggest": [
+        "epigram.inference.predictors.open_predictor.open_predictor",
+        "epigram.inference.suggestions.suggest",
+        "epigram.inference.table_writer.check_output",
+        "epigram.inference.table_writer.table_writer",
+    ],
+    "export": ["epigram.inference.onnx.export.export"],
+    "verify": [
+        "epigram.models.manifest.verify",
+        "epigram.models.manifest.read_provenance",
+        "epigram.inference.signing.require_signature",
+    ],
+    "sign": ["epigram.inference.signing.sign"],
+    "add": ["epigram.data.sources.add.add_source"],
+    "init": [f"{RUNNER}.project.files.create", f"{RUNNER}.project.files.update"],
+    "dashboard": [f"{RUNNER}.service.process_manager.serve"],
+    "systems": ["epigram.recipes.listing.list_systems"],
+    "doctor": [f"{RUNNER}.doctor.installation.run_checks"],
+}
+PREDICTOR = SimpleNamespace(
+    multi=False,
+    room=9,
+    min_confidence=0.0,
+    default_word_label="",
+    predict=lambda texts: [TextPrediction(["a"], 1.0, {"a": 1.0}, [], False) for _ in texts],
+)
+# What a worker returns; a command ends at any other worker.
+ANSWERS: dict[str, Any] = {"open_predictor": PREDICTOR, "require_signature": None, "check_output": None, "history": []}
+ANSWERS |= {"reserve": "grid", "verify": [], "read_provenance": {}, "list_systems": [], "run_checks": []}
+
+OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
+    ("run", "--dataset mr", {"execute.dataset": "mr"}),
+    ("run", "--systems mlp,textcnn", {"execute.systems": ("mlp", "textcnn")}),
+    ("run", "--seeds 3,4", {"execute.seeds": (3, 4)}),
+    ("run", "--set a.b=2 --set c=[1]", {"execute.changes": {"a.b": 2, "c": [1]}}),
+    ("run", "--max-parallel 3", {"execute.max_parallel": 3}),
+    ("run", "--name mine", {"execute.name": "mine"}),
+    ("run", "--ray local", {"execute.ray": "local"}),
+    ("run", "--plan plan.yaml", {"execute.dataset": "planned", "execute.plan": {"systems": {"mlp": {}}}}),
+    ("run", "--budget 20m", {"execute_search.goal": Goal(seconds=1200, quality="good")}),
+    ("run --budget 20m", "--quality best", {"execute_search.goal": Goal(seconds=1200, quality="best")}),
+    ("run --budget 20m", "--dataset mr", {"execute_search.dataset": "mr"}),
+    ("sweep --over k=1,2", "--over l=[3]", {"execute_sweep.changes": {"k": 1, "l": [3]}}),
+    ("sweep --over k=1,2", "--over dataset=mr,ced", {"execute_sweep.dataset": "mr"}),
+    ("sweep --over k=1,2", "--dataset ced", {"execute_sweep.dataset": "ced"}),
+    ("sweep --over k=1,2", "--systems mlp", {"execute_sweep.systems": ("mlp",)}),
+    ("sweep --over k=1,2", "--seeds 5", {"execute_sweep.seeds": (5,)}),
+    ("sweep --over k=1,2", "--set m=4", {"execute_sweep.changes": {"m": 4, "k": 1}}),
+    ("sweep --over k=1,2", "--max-parallel 7", {"execute_sweep.at_once": 7}),
+    ("sweep --over k=1,2", "--name mine", {"reserve.name": "mine"}),
+    ("sweep --over k=1,2", "--ray auto", {"execute_sweep.ray": "auto"}),
+    ("retrain", "--dataset mr", {"call_flow.arguments": (Path.cwd(), "mr")}),
+    ("retrain", "--rollback", {"rollback.root": Path.cwd()}),
+    ("retrain", "--show", {"history.root": Path.cwd()}),
+    ("drift", "--file texts.txt", {"call_flow.arguments": (Path.cwd(), Path("texts.txt"))}),
+    ("predict MODEL text", "--json", {"printed": '{"text": "text", "label": "a", "probabilities": {"a": 1.0}}\n'}),
+    ("predict MODEL", "--file texts.txt", {"printed": "a\t1.000\tnice soup\n"}),
+    ("predict MODEL text", "--min-confidence 0.5", {"open_predictor.min_confidence": 0.5}),
+    ("predict MODEL text", "--require-signature key.pem", {"require_signature.key": Path("key.pem")}),
+    ("predict MODEL in.csv", "--out out.csv", {"predict_table.out": Path("out.csv")}),
+    ("predict MODEL in.csv --out out.csv", "--text review", {"predict_table.text": "review"}),
+    ("predict MODEL in.csv --out out.csv", "--force", {"predict_table.force": True}),
+    ("suggest MODEL pool.txt --out a.csv", "--out b.csv", {"check_output.path": Path("b.csv")}),
+    ("suggest MODEL pool.txt --out a.csv", "--text review", {"suggest.text": "review"}),
+    ("suggest MODEL pool.txt --out a.csv", "--count 7", {"suggest.count": 7}),
+    ("suggest MODEL pool.txt --out a.csv", "--force", {"check_output.force": True}),
+    ("export MODEL exported", "--int8", {"export.int8": True}),
+    ("verify MODEL", "--require-signature key.pem", {"require_signature.key": Path("key.pem")}),
+    ("sign MODEL --key one.pem", "--key other.pem", {"sign.key": Path("other.pem")}),
+    ("add rows.csv", "--text review", {"add_source.text": "review"}),
+    ("add rows.csv", "--label stars", {"add_source.label": "stars"}),
+    ("add rows.csv", "--split part", {"add_source.split": "part"}),
+    ("add rows.csv", "--language zh", {"add_source.language": "zh"}),
+    ("add rows.csv", "--name mine", {"add_source.name": "mine"}),
+    ("add rows.csv", "--replace", {"add_source.replace": True}),
+    ("init demo", "--update", {"update.root": Path("demo")}),
+    ("dashboard", "--port 4321", {"serve.port": 4321}),
+    ("systems", "--json", {"printed": "[]\n"}),
+    ("doctor", "--json", {"printed": "[]\n"}),
+]
+
+REFUSED = [
+    ("run --budget 20m --seeds 1", "--budget and --plan set systems, settings and seeds"),
+    ("run --budget 20m --systems mlp", "--budget and --plan set systems, settings and seeds"),
+    ("run --plan plan.yaml --set a=1", "--budget and --plan set systems, settings and seeds"),
+    ("run --plan plan.yaml --dataset mr", "--plan has the data set and the settings"),
+    ("run --plan plan.yaml --budget 20m", "--plan has the data set and the settings"),
+    ("run --quality best", "--quality needs a time budget"),
+    ("retrain --rollback --show", "--rollback and --show cannot be combined"),
+    ("predict MODEL text --file texts.txt", "texts are given as arguments"),
+    ("predict MODEL text --text review", "--text needs a table and --out"),
+    ("predict MODEL text --force", "--force needs a table and --out"),
+    ("predict MODEL in.csv --out out.csv --json", "--out needs one table and no --json"),
+    ("suggest MODEL pool.txt --out a.csv --count 0", "--count is 0"),
+    ("init", "the folder is missing"),
+]
+
+
+class Done(Exception):
+    """The end of a command at its worker."""
+
+
+def flat(name: str, value: Any) -> Mapping[str, Any]:
+    """Return the fields of a request (of the first one, in a list of trials), else `value` under its `name`."""
+    if isinstance(value, list) and value and hasattr(value[0], "request"):
+        value = value[0].request
+    if is_dataclass(value) and type(value).__name__ == "Request":
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    return {name: value}
+
+
+def recorder(path: str, calls: dict[str, Any]) -> Callable[..., Any]:
+    """Return a function that writes its arguments into `calls` instead of doing the work of the function `path`."""
+    module, _, name = path.rpartition(".")
+    real = getattr(importlib.import_module(module), name)
+    signature = inspect.signature(real)
+
+    @functools.wraps(real)
+    def record(*arguments: Any, **options: Any) -> Any:
+        bound = signature.bind(*arguments, **options)
+        bound.apply_defaults()
+        for argument, value in bound.arguments.items():
+            calls.update({f"{name}.{key}": each for key, each in flat(argument, value).items()})
+        if name not in ANSWERS:
+            raise Done
+        return ANSWERS[name]
+
+    return record
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
+    """Return a function that runs a command line in a folder and returns what its workers were called with."""
+    plan = SimpleNamespace(dataset="planned", sections={"systems": {"mlp": {}}})
+    monkeypatch.setattr("epigram.workflow.search.plan.read_plan", lambda file: plan)
+    monkeypatch.setattr("epigram.core.settings.dataset_of", lambda file: "default")
+    monkeypatch.setattr("epigram.cli.projects.dashboard.enter_project", lambda *arguments: tmp_path)
+    for module in ("runs.run", "runs.sweep", "runs.retrain", "runs.drift"):
+        monkeypatch.setattr(f"epigram.cli.{module}.find_flow", lambda *arguments: None)
+    program = Typer()
+    for name, main in cli.COMMANDS.items():
+        program.command(name)(main)
+
+    def run(line: str) -> dict[str, Any]:
+        calls: dict[str, Any] = {}
+        for path in WORKERS[line.split(maxsplit=1)[0]]:
+            monkeypatch.setattr(path, recorder(path, calls))
+        shown = CliRunner().invoke(program, line.split())
+        if shown.exception is not None and not isinstance(shown.exception, Done | SystemExit):
+            raise shown.exception
+        return calls | {"printed": shown.stdout}
+
+    monkeypatch.chdir(tmp_path)
+    Path("texts.txt").write_text("nice soup\n", encoding="utf-8")
+    return run
+
+
+def in_folder(value: Any) -> Any:
+    """Return an expected value in which the folder that this module was imported in is the current one."""
+    if isinstance(value, tuple):
+        return tuple(map(in_folder, value))
+    return Path.cwd() if value == HERE else value
+
+
+HERE = Path.cwd()
+
+
+@pytest.mark.parametrize(("command", "option", "reached"), OPTIONS, ids=[" ".join(row[:2]) for row in OPTIONS])
+def test_an_option_reaches_what_it_is_for(
+    command: str, option: str, reached: dict[str, Any], call: Callable[[str], dict[str, Any]]
+) -> None:
+    found, without = call(f"{command} {option}"), call(command)
+    for name, value in reached.items():
+        assert found.get(name) == in_folder(value)
+        assert without.get(name) != in_folder(value)
+
+
+@pytest.mark.parametrize(("line", "reason"), REFUSED)
+def test_options_that_exclude_each_other_are_refused(
+    line: str, reason: str, call: Callable[[str], dict[str, Any]]
+) -> None:
+    with pytest.raises(ParameterError, match=reason):
+        call(line)
+
+
+def test_the_table_has_every_option_of_every_command() -> None:
+    commands: Any = get_command(cli.cli)
+    tested = {(row[0].split()[0], word) for row in OPTIONS for word in row[1].split() if word.startswith("--")}
+    existing = {
+        (name, parameter.opts[0])
+        for name, command in commands.commands.items()
+        for parameter in command.params
+        if parameter.opts[0].startswith("--") and parameter.opts[0] != "--help"
+    }
+    assert tested == existing
