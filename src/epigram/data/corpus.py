@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Literal
 import polars as pl
 import polars.selectors as cs
 
-from epigram.core.config_types import nearest, shown, validate_as
+from epigram.core.config_types import nearest, parse_json, shown, validate_as
 from epigram.core.errors import DataError, ParameterError
 from epigram.data.readers import KINDS
 from epigram.data.sources.source import ROLES, File, Source, SourceSection
@@ -33,7 +34,8 @@ def label_tokens(frame: pl.DataFrame, language: Literal["zh", "en"], file: str) 
     single = frame.schema.get("label") == pl.String
     row_label = pl.col("label") if single else pl.lit(None, pl.String).alias("label")
     for line, text, label, spans in frame.select("line", "text", row_label, "spans").iter_rows():
-        located = [_locate_span(span, text, label, f"{file} row {line}") for span in spans or []]
+        where = f"{file} row {line}"
+        located = [_locate_span(span, text, label, where) for span in _parse_spans(spans, where)]
         tokens = _tokenize(text, language)
         labels = [
             next((name for begin, stop, name in located if start < stop and begin < end), OUTSIDE)  # the first span
@@ -41,6 +43,17 @@ def label_tokens(frame: pl.DataFrame, language: Literal["zh", "en"], file: str) 
         ]
         rows.append(([token for token, _, _ in tokens], labels))
     return frame.drop("spans").hstack(pl.DataFrame(rows, schema=COLUMNS, orient="row"))
+
+
+def _parse_spans(spans: Any, where: str) -> list[Any]:
+    """Return a list of spans, which is JSON in csv and jsonl."""
+    try:
+        found = parse_json(spans) if isinstance(spans, str) and spans else spans or []
+    except ValueError:
+        found = None
+    if not isinstance(found, list):
+        raise DataError(f"{where}: the spans are {shown(repr(spans))}; expected a list")
+    return found
 
 
 def _locate_span(span: Any, text: str, label: str | None, where: str) -> tuple[int, int, str]:
@@ -101,16 +114,19 @@ def read_corpus(source: Source, raw: Path) -> pl.DataFrame:
         return spool_corpus(source, raw, Path(spool)).collect()
 
 
-def spool_corpus(source: Source, raw: Path, spool: Path) -> pl.LazyFrame:
+def spool_corpus(source: Source, raw: Path, spool: Path, headers: Counter[str] | None = None) -> pl.LazyFrame:
     """Return all rows of a source, in the order of its files and their lines, via parquet files in the folder `spool`.
 
     Columns: text; label (or labels, a list; neither if the task is tokens); split (train, dev, test or null); file;
     line (position of the row in the file, from 1); tokens and token_labels if the source has them; the kept columns.
-    Leading and trailing whitespace is stripped from labels, and from texts unless spans refer to positions in them.
+    Rows that repeat the column names are left out, and counted in `headers` under the path of their file. Leading and
+    trailing whitespace is stripped from labels, and from texts unless spans refer to positions in them.
     Raises DataError for invalid file content, InputMissingError for a missing file, ParameterError for options that
     the reader does not have.
     """
-    frames = [frame for file in source.files if (frame := _spool_file(source, file, raw, spool)) is not None]
+    counts = Counter[str]() if headers is None else headers
+    spooled = (_spool_file(source, file, raw, spool, counts) for file in source.files)
+    frames = [frame for frame in spooled if frame is not None]
     if not frames:
         raise ParameterError(f"dataset {source.name} has only files and no texts; choose another dataset")
     frame = split_rows(_concatenate(frames, source), source)
@@ -121,10 +137,10 @@ def spool_corpus(source: Source, raw: Path, spool: Path) -> pl.LazyFrame:
     return frame.select(cs.by_name(*roles, *source.keep))  # pl.col treats `*` and `^x$` as patterns
 
 
-def _spool_file(source: Source, file: File, raw: Path, spool: Path) -> pl.LazyFrame | None:
+def _spool_file(source: Source, file: File, raw: Path, spool: Path, headers: Counter[str]) -> pl.LazyFrame | None:
     """Return one file's rows, written to parquet files; None for a file without texts."""
     parts: list[Path] = []
-    for chunk in _read_file(source, file, raw):
+    for chunk in _read_file(source, file, raw, headers):
         parts.append(spool / f"{source.files.index(file)}-{len(parts)}.parquet")
         chunk.write_parquet(parts[-1], compression="lz4", statistics=False)
     return pl.scan_parquet(parts, glob=False) if parts else None
@@ -142,7 +158,7 @@ def _concatenate(frames: list[pl.LazyFrame], source: Source) -> pl.LazyFrame:
     return frame
 
 
-def _read_file(source: Source, file: File, raw: Path) -> Iterator[pl.DataFrame]:
+def _read_file(source: Source, file: File, raw: Path, headers: Counter[str]) -> Iterator[pl.DataFrame]:
     """Yield one file's rows with their final labels, in chunks; nothing for a file without texts."""
     where = f"data/sources/{source.name}.yaml: read of {file.path}"
     values = {"reader": NO_READER} | source.read | file.read
@@ -156,8 +172,11 @@ def _read_file(source: Source, file: File, raw: Path) -> Iterator[pl.DataFrame]:
         )
     kind = KINDS[options.reader]
     keep = {"keep": source.keep} if "keep" in _field_names(kind) else {}
-    for frame in validate_as(kind, values | keep, file=where).read(raw / file.path):
-        yield _finish_rows(frame, options, source, file, where)
+    reader = validate_as(kind, values | keep, file=where)
+    for frame in reader.read(raw / file.path):
+        rows = reader.without_headers(frame)
+        headers[file.path] += frame.height - rows.height
+        yield _finish_rows(rows, options, source, file, where)
 
 
 def _finish_rows(frame: pl.DataFrame, options: ReaderOptions, source: Source, file: File, where: str) -> pl.DataFrame:
@@ -198,10 +217,12 @@ def _apply_labels(frame: pl.DataFrame, options: ReaderOptions, source: Source, w
 
 
 def _apply_single_labels(frame: pl.DataFrame, options: ReaderOptions, where: str) -> pl.DataFrame:
+    label = pl.col("label")
     if frame.schema["label"] != pl.String:
-        raise ParameterError(f"{where}: a row has several labels; set task: multi")
-    label = pl.col("label").str.strip_chars()
-    frame = frame.with_columns(label)
+        if frame.select((label.list.len() > 1).any()).item():
+            raise ParameterError(f"{where}: a row has several labels; set task: multi")
+        label = label.list.first()
+    frame = frame.with_columns(label.str.strip_chars())
     if options.named_only:
         frame = frame.filter(pl.col("label").is_in(list(options.names)))
     return frame.with_columns(pl.col("label").replace(options.names))

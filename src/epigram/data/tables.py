@@ -14,8 +14,11 @@ import polars.selectors as cs
 from epigram.core.config_types import nearest
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.data.decoding import guess_encoding
+from epigram.data.label_values import LISTS, as_labels, split_labels
 from epigram.data.readers import KINDS, Reader
 
+RAW = "#json"  # column with the JSON object of each row, for output; the columns before it are also in the object
+STRINGS = pl.List(pl.String)
 Options = dict[str, Any]  # the `read` section of a source: reader, and the options of that reader
 
 
@@ -39,7 +42,7 @@ class TableReader(Reader):
     text: str | list[str] = "text"  # several columns are joined by `join`
     join: str = " "
     label: str | None = "label"
-    label_separator: str | None = None  # separator of several labels in one string: "sports|politics"
+    label_separator: str | None = None  # "|" of several labels in one string, sports|politics; "[]" of ["a", "b"]
     split: str | None = None
     tokens: str | None = None  # a list, or a string that is split at spaces
     token_labels: str | None = None
@@ -53,16 +56,43 @@ class TableReader(Reader):
         There is at least one table, which may be empty. Raises DataError for a file that cannot be read.
         """
 
+    @property
+    def text_columns(self) -> list[str]:
+        """Columns that make up the text."""
+        return [self.text] if isinstance(self.text, str) else self.text
+
     def read(self, path: Path) -> Iterator[pl.DataFrame]:
         """Yield the roles of the rows. Raises DataError as `tables` does, and for a missing column."""
         for lines, table in self.tables(path, [*self._required(), *self.keep]):
             yield map_columns(table, self, path, lines)
 
+    def without_headers(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the `rows` except those that repeat the column names."""
+        return rows.filter(~self.is_header(rows))
+
+    def is_header(self, rows: pl.DataFrame) -> pl.Series:
+        """Return for each row whether it repeats the column names, as concatenated csv files have it; it is no data."""
+        if self.label is None:
+            return pl.repeat(value=False, n=rows.height, eager=True)
+        label = pl.col("label") if rows.schema["label"] == pl.String else pl.col("label").list.join("\n")
+        names = (pl.col("text") == self.join.join(self.text_columns)) & (label == self.label)
+        return rows.select(names.fill_null(value=False)).to_series()
+
+    def describe(self, path: Path) -> tuple[list[str], int]:
+        """Return the columns and the number of rows."""
+        columns, rows = list[str](), 0
+        for _, table in self.tables(path):
+            columns, rows = table.columns, rows + table.height
+        return columns, rows
+
+    def records(self, path: Path, text: str) -> Iterator[pl.DataFrame]:
+        """Yield all columns of the rows, some rows at a time, or the column `text` and the column RAW."""
+        return (table for _, table in self.tables(path))
+
     def _required(self) -> list[str]:
         """Return the columns that the table must have."""
-        texts = [self.text] if isinstance(self.text, str) else self.text
         others = (self.label, self.split, self.tokens, self.token_labels, self.spans)
-        return [*texts, *(name for name in others if name is not None)]
+        return [*self.text_columns, *(name for name in others if name is not None)]
 
     @classmethod
     def detect(cls, path: Path, options: Options) -> Options:
@@ -123,9 +153,9 @@ class TableFile:
     columns: list[str]
     rows: int
 
-    def chunks(self) -> Iterator[pl.DataFrame]:
-        """Yield all columns of the rows in order, some rows at a time. Raises DataError for a damaged file."""
-        return (table for _, table in self.reader.tables(self.path))
+    def chunks(self, text: str = "text") -> Iterator[pl.DataFrame]:
+        """Yield the rows in order, as `TableReader.records` does. Raises DataError for a damaged file."""
+        return self.reader.records(self.path, text)
 
 
 def open_table(path: Path) -> TableFile:
@@ -133,11 +163,9 @@ def open_table(path: Path) -> TableFile:
 
     Raises ParameterError for an unknown suffix, InputMissingError and DataError for a file that cannot be read.
     """
-    columns, rows = list[str](), 0
     try:
         reader = reader_of(detect(path, {}))
-        for _, table in reader.tables(path):
-            columns, rows = table.columns, rows + table.height
+        columns, rows = reader.describe(path)
     except DataError as error:
         first, *others = str(error).split("\n")
         details = [line for line in others if "read." not in line]  # lines with "read." are advice about data/sources
@@ -153,7 +181,7 @@ def map_columns(table: pl.DataFrame, columns: TableReader, path: Path, lines: pl
     Raises DataError for a missing column, and lists the columns of the table.
     """
     _check_columns(columns._required(), table.columns, path)
-    texts = [columns.text] if isinstance(columns.text, str) else columns.text
+    texts = columns.text_columns
     selected: list[pl.Expr | pl.Series] = [
         lines.cast(pl.Int64).alias("line"),
         pl.concat_str(
@@ -161,12 +189,13 @@ def map_columns(table: pl.DataFrame, columns: TableReader, path: Path, lines: pl
         ).alias("text"),
     ]
     if columns.label is not None:
-        selected.append(_string_or_list_column(table, columns.label, columns.label_separator, path).alias("label"))
+        label = _label_column(table, columns.label, columns.label_separator, path)
+        selected.append(label.alias("label"))
     if columns.split is not None:
         selected.append(_string_column(table, columns.split, path).alias("split"))
     for role, name in (("tokens", columns.tokens), ("token_labels", columns.token_labels)):
         if name is not None:
-            selected.append(_string_or_list_column(table, name, " ", path).alias(role))
+            selected.append(_label_column(table, name, " ", path).alias(role))
     if columns.spans is not None:
         selected.append(_column(columns.spans).alias("spans"))
     return table.select(*selected, *(_column(name) for name in columns.keep if name in table.columns))
@@ -191,18 +220,28 @@ def _check_columns(required: Sequence[str], available: Sequence[str], path: Path
 
 def _string_column(table: pl.DataFrame, name: str, path: Path) -> pl.Expr:
     """Return the column as strings; raise DataError for nested or binary values."""
-    dtype = table.schema[name]
-    if dtype.is_nested() or dtype in {pl.Binary, pl.Object}:
-        raise DataError(f"{path}: column {name!r} has the type {dtype}; expected text")
+    _check_type(name, table.schema[name], path)
     return _column(name).cast(pl.String)
 
 
-def _string_or_list_column(table: pl.DataFrame, name: str, separator: str | None, path: Path) -> pl.Expr:
+def _check_type(name: str, dtype: Any, path: Path) -> None:
+    if dtype.is_nested() or dtype in {pl.Binary, pl.Object}:
+        raise DataError(f"{path}: column {name!r} has the type {dtype}; expected text")
+
+
+def _label_column(table: pl.DataFrame, name: str, separator: str | None, path: Path) -> pl.Expr | pl.Series:
     """Return the column as strings, or as lists of strings if it contains lists or `separator` is given."""
     dtype = table.schema[name]
-    if isinstance(dtype, pl.List) and not dtype.inner.is_nested():
-        return _column(name).cast(pl.List(pl.String))
+    if isinstance(dtype, (pl.List, pl.Array)):
+        _check_type(name, dtype.inner, path)
+        lists = _column(name).cast(pl.List(dtype.inner))
+        return lists.list.eval(as_labels(pl.element(), dtype.inner))
+    _check_type(name, dtype, path)
+    labels = as_labels(_column(name), dtype)
+    if separator == LISTS:
+        texts = table.select(labels).to_series()
+        return pl.Series([None if text is None else split_labels(text, separator) for text in texts], dtype=STRINGS)
     if separator is None:
-        return _string_column(table, name, path)
-    parts = _string_column(table, name, path).str.split(separator).list.eval(pl.element().str.strip_chars())
+        return labels
+    parts = labels.str.split(separator).list.eval(pl.element().str.strip_chars())
     return parts.list.eval(pl.element().filter(pl.element() != ""))

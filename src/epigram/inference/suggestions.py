@@ -94,7 +94,7 @@ def _read(pool: Path, text: str) -> Iterator[pl.DataFrame]:
     if pool.suffix.lower() in formats():
         table = open_table(pool)
         check_columns(table, text, [*ADDED, KEY])
-        for chunk in table.chunks():
+        for chunk in table.chunks(text):
             yield from chunk.iter_slices(BATCH_TEXTS)
         return
     if not pool.is_file():

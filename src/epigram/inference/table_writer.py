@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO
+from typing import IO, Any
 
 import polars as pl
 
 from epigram.core.errors import ParameterError
 from epigram.core.files import atomic_file
+from epigram.data.readers.jsonl import append_keys, expand
+from epigram.data.tables import RAW
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*SEPARATORS, ".jsonl", ".parquet")
@@ -31,24 +33,27 @@ def check_output(path: Path, *, force: bool) -> None:
 
 
 @contextmanager
-def table_writer(path: Path) -> Iterator[Write]:
-    """Yield a function that appends rows to the table `path`; the file appears only when the block succeeds."""
+def table_writer(path: Path, keys: Sequence[str] = ()) -> Iterator[Write]:
+    """Yield a function that appends rows to the table `path`; the file appears only when the block succeeds.
+
+    Rows with the column RAW are JSON objects with the `keys`, and columns to add to these.
+    """
     kind = path.suffix.lower()
     with atomic_file(path) as temporary:
         if kind == ".parquet":
             with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-                yield _parquet_writer(Path(folder))
+                yield _parquet_writer(Path(folder), keys)
                 _merge_parts(Path(folder), temporary)
             return
         with temporary.open("wb") as file:
-            yield _line_writer(file, kind)
+            yield _json_writer(file) if kind == ".jsonl" else _csv_writer(file, kind, keys)
 
 
-def _parquet_writer(folder: Path) -> Write:
+def _parquet_writer(folder: Path, keys: Sequence[str]) -> Write:
     """Return a writer that stores each chunk as a separate parquet file, since parquet files cannot be appended to."""
 
     def write(rows: pl.DataFrame) -> None:
-        rows.write_parquet(folder / f"{len(list(folder.iterdir())):06}.parquet")
+        as_columns(rows, keys).write_parquet(folder / f"{len(list(folder.iterdir())):06}.parquet")
 
     return write
 
@@ -57,23 +62,51 @@ def _merge_parts(folder: Path, path: Path) -> None:
     pl.scan_parquet(sorted(folder.iterdir()), glob=False).sink_parquet(path, maintain_order=True)
 
 
-def _line_writer(file: IO[bytes], kind: str) -> Write:
+def _json_writer(file: IO[bytes]) -> Write:
     def write(rows: pl.DataFrame) -> None:
-        if kind == ".jsonl":
-            rows.write_ndjson(file)
+        if RAW in rows.columns:
+            lines = append_keys(rows[RAW], _added(rows))
+            file.writelines(f"{line}\n".encode() for line in lines)
             return
+        if binary := [column for column in rows if _has_binary(column.dtype)]:
+            raise _type_error(".jsonl", f"{binary[0].name!r} has the type {binary[0].dtype}")
+        rows.write_ndjson(file)
+
+    return write
+
+
+def _csv_writer(file: IO[bytes], kind: str, keys: Sequence[str]) -> Write:
+    def write(rows: pl.DataFrame) -> None:
+        columns = as_columns(rows, keys)
         try:
-            plain = rows.with_columns(_as_json(rows))
+            plain = columns.with_columns(_as_json(columns))
             plain.write_csv(file, separator=SEPARATORS[kind], include_header=file.tell() == 0)
         except (pl.exceptions.ComputeError, TypeError) as error:
             if getattr(error, "errno", None) or "os error" in str(error):
                 raise
-            reason = str(error).partition("\n")[0]
-            raise ParameterError(
-                f"a column cannot be written as {kind} ({reason}); write a .parquet file instead (--out)"
-            ) from None
+            raise _type_error(kind, str(error).partition("\n")[0]) from None
 
     return write
+
+
+def _type_error(kind: str, reason: str) -> ParameterError:
+    return ParameterError(f"a column cannot be written as {kind} ({reason}); write a .parquet file instead (--out)")
+
+
+def _has_binary(dtype: Any) -> bool:
+    """Return whether values of the type contain bytes, which polars cannot write as JSON."""
+    inner = dtype.fields if isinstance(dtype, pl.Struct) else [getattr(dtype, "inner", None)]
+    kinds = [getattr(each, "dtype", each) for each in inner]
+    return dtype == pl.Binary or any(_has_binary(each) for each in kinds if each is not None)
+
+
+def _added(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows[:, rows.columns.index(RAW) + 1 :]
+
+
+def as_columns(rows: pl.DataFrame, keys: Sequence[str] = ()) -> pl.DataFrame:
+    """Return the rows with the `keys` of their JSON objects, or all, as columns in place of the column RAW."""
+    return expand(rows[RAW], keys).hstack(_added(rows)) if RAW in rows.columns else rows
 
 
 def _as_json(rows: pl.DataFrame) -> list[pl.Series]:

@@ -52,8 +52,8 @@ def predict_table(predictor: BasePredictor, source: Path, out: Path, *, text: st
     table, schema = open_table(source), schema_of(predictor)
     check_columns(table, text, list(schema))
     counts = RowCounts()
-    with table_writer(out) as write, progress(table.rows) as advance:
-        for chunk in table.chunks():
+    with table_writer(out, table.columns) as write, progress(table.rows) as advance:
+        for chunk in table.chunks(text):
             for part in chunk.iter_slices(BATCH_TEXTS) if chunk.height else [chunk]:
                 write(_predict_rows(predictor, part, text, schema, counts))
                 advance(part.height)

@@ -20,6 +20,7 @@ UNPRINTABLE = re.compile(
     rf"|[{CONTROL}\ud800-\udfff]"
 )
 CONTROL_CHARACTER = re.compile(f"[{CONTROL}]")
+LINE_END = re.compile("[\n\r\u2028\u2029]")
 INLINE_MARKER = re.compile(r"[\\`*\[\]|~]|(?<![^\W_])_|_(?![^\W_])")  # inline formatting; not the underscore of a_b
 AUTOLINK = re.compile(r":(?=//)|@|(?<=www)\.", re.IGNORECASE)  # Markdown turns addresses into links
 BLOCK_MARKER = re.compile(r"^(\d*)([-+=#.)]+)(?=\s|$)")  # heading, list, rule
@@ -31,6 +32,11 @@ def printable(text: str) -> str:
     A surrogate, for example from a file name that is not UTF-8, is shown as its escape (`\\udc80`).
     """
     return UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1] if "\ud800" <= match[0] <= "\udfff" else "", text)
+
+
+def one_line(text: str) -> str:
+    """Return `text` with its line ends as escapes (`\\n`), so that no part of it is printed as a line of its own."""
+    return LINE_END.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def echo(text: object, *, file: TextIO | None = None, before: str = "", end: str = "\n", flush: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from pathlib import Path
 
 from epigram.core.files import atomic_folder, write_json, write_text
@@ -23,7 +24,8 @@ def validate_corpus(settings: ValidateSettings, raw: Path, out: Path) -> None:
     with atomic_folder(out) as folder:
         spool = folder / "rows"
         spool.mkdir()
-        result = validate(spool_corpus(source, raw, spool), source, settings)
+        headers = Counter[str]()
+        result = validate(spool_corpus(source, raw, spool, headers), source, settings, headers)
         for name, part in result.parts.items():
             part.write(folder / f"{name}.parquet")
         shutil.rmtree(spool)

@@ -118,7 +118,7 @@ def test_the_encoding_of_a_file_of_texts_is_recognised(encoding: str, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("task", "label", "fault"), [("single", ["x"], "a row has several labels"), ("multi", "x", "are one string")]
+    ("task", "label", "fault"), [("single", ["x", "y"], "a row has several labels"), ("multi", "x", "are one string")]
 )
 def test_a_file_with_another_kind_of_label_is_named_with_all_others(
     task: str, label: object, fault: str, tmp_path: Path

@@ -95,7 +95,7 @@ def test_a_new_format_serves_the_pipeline_add_the_inbox_and_predict(
 
     file, rows = tmp_path / "a.pairs", [("good", "pos"), ("bad", "neg")]
     file.write_text("pos=good\nneg=bad\n")
-    added = read_source(add_source(file, name="mine", text="text", label="label", root=tmp_path))
+    added = read_source(add_source(file, name="mine", text="text", label="label", root=tmp_path).path)
     assert read_corpus(added, tmp_path / "data/local").select("text", "label").rows() == rows
     found = read_file(file, replace(SOURCE, read={"reader": "csv"}))
     assert found.select("text", "label", "line").rows() == [(*row, line) for line, row in enumerate(rows, 1)]
@@ -332,7 +332,7 @@ def test_parallel_lists(tmp_path: Path) -> None:
     options = {"reader": "json_lists", "text": "content", "label": "labels"}
     frame = read(tmp_path, json.dumps({"content": ["a", "b"], "labels": [["x"], ["x", "y"]]}), options, "multi")
     assert frame.select("text", "labels", "line").rows() == [("a", ["x"], 1), ("b", ["x", "y"], 2)]
-    for bad in ('{"content": ["a"], "labels": []}', "[1]", "{", '{"content": [1, "a"], "labels": [["x"], ["y"]]}'):
+    for bad in ('{"content": ["a"], "labels": []}', "[1]", "{", '{"content": [["b"], "a"], "labels": [["x"], ["y"]]}'):
         with pytest.raises(DataError, match="x "):
             read(tmp_path, bad, options, "multi")
 

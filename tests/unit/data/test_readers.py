@@ -58,8 +58,9 @@ def test_labels_of_a_text(tmp_path: Path) -> None:
     assert frame["labels"].to_list() == [["sport", "news"], ["news"], []]
     with pytest.raises(ParameterError, match="set label_separator"):
         corpus(tmp_path, CSV, {"reader": "csv"}, task="multi")
-    with pytest.raises(ParameterError, match="set task: multi"):
-        corpus(tmp_path, CSV, {"reader": "csv", "label_separator": "|"})
+    assert corpus(tmp_path, CSV, {"reader": "csv", "label_separator": "|"})["label"].to_list() == ["1", "1", "0"]
+    with pytest.raises(ParameterError, match="a row has several labels; set task: multi"):
+        corpus(tmp_path, "text,label\na,1|2\n", {"reader": "csv", "label_separator": "|"})
 
 
 def test_a_label_that_a_text_has_twice_counts_once(tmp_path: Path) -> None:
@@ -87,6 +88,32 @@ def test_jsonl_with_a_late_key_and_mixed_types(tmp_path: Path) -> None:
     frame = corpus(tmp_path, "\n".join(map(json.dumps, rows)), {"reader": "jsonl"})
     assert frame["label"].to_list()[-3:] == [None, "1", "x"]
     assert frame["line"].to_list()[-1] == 152
+
+
+def test_other_keys_of_json_lines_are_not_interpreted(tmp_path: Path) -> None:
+    content = (
+        '{"text": "a", "label": "x", "m": {"a": 1}, "id": 1, "id": 2, "f": NaN}\n\n'
+        '{"m": {"b": "x"}, "label": NaN, "text": "b", "id": 9007199254740993, "f": -Infinity, "meta": {"text": 1}}\n'
+        '{"text": 7, "label": "text", "m": [1]}'
+    )
+    frame = corpus(tmp_path, content, {"reader": "jsonl"})
+    assert frame.select("text", "label", "line").rows() == [("a", "x", 1), ("b", None, 3), ("7", "text", 4)]
+    kept = corpus(tmp_path, content, {"reader": "jsonl"}, keep=["m", "f"])
+    assert kept.select("m", "f").rows() == [('{"a": 1}', None), ('{"b": "x"}', "-Infinity"), ("[1]", None)]
+
+
+def test_lists_of_labels_in_csv(tmp_path: Path) -> None:
+    read = {"reader": "csv", "label_separator": "[]", "quote": None, "separator": ";"}
+    frame = corpus(tmp_path, "text;label\na;['x', 'y']\nb;['x']\nc;\n", read, task="multi")
+    assert frame["labels"].to_list() == [["x", "y"], ["x"], []]
+
+
+def test_spans_of_a_csv_are_json(tmp_path: Path) -> None:
+    content = "text;label;marks\na b;P;[[0, 1]]\na b;P;\n"
+    frame = corpus(tmp_path, content, {"reader": "csv", "separator": ";", "spans": "marks"})
+    assert frame["token_labels"].to_list() == [["P", "O"], ["O", "O"]]
+    with pytest.raises(DataError, match=r"x\.csv row 2: the spans are 'a'; expected a list"):
+        corpus(tmp_path, "text,label,marks\na,P,a\n", {"reader": "csv", "spans": "marks"})
 
 
 def test_a_null_in_one_of_two_text_columns_leaves_the_other(tmp_path: Path) -> None:
@@ -185,7 +212,14 @@ def test_a_wrong_csv_gets_one_clear_line(tmp_path: Path, content: str | bytes, w
         ("[1, 2]\n", "line 1 is not a JSON object"),
         ('{"text": "a", "label": "x"', "line 1 is not a JSON object"),
         ('{"txt": "a", "label": "x"}\n', r"no column 'text'; did you mean 'txt'\?"),
-        ('{"text": {"a": 1}, "label": "x"}\n', r"x\.csv: column 'text' has the type Struct.*; expected text"),
+        (
+            '{"text": "a", "label": "x"}\n\n{"text": {"a": 1}, "label": "x"}\n',
+            r"""x\.csv line 3: 'text' is \{"a": 1\}; expected a string or a number$""",
+        ),
+        ('{"text": ["a"], "label": "x"}\n', r"""x\.csv line 1: 'text' is \["a"\]; expected a string"""),
+        ('{"text": "a", "label": [["x"]]}\n', r"""x\.csv line 1: 'label' is \[\["x"\]\]; expected a string"""),
+        ('{"text": "a", "label": {"choices": ["x"]}}\n', r"""expected a string .* set label_separator: "\[\]"$"""),
+        ('{"text": "a", "label": "x", "text": "b"}\n', r"x\.csv line 1 has the key 'text' twice"),
     ],
 )
 def test_a_wrong_jsonl_gets_one_clear_line(tmp_path: Path, content: str, words: str) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from epigram.cli import app as cli
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.data.corpus import read_corpus
+from epigram.data.corpus import read_corpus, spool_corpus
 from epigram.data.sources.add import add_source
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
@@ -18,6 +21,7 @@ from epigram.data.sources.source import Source, load_source
 from epigram.data.validation.row_index import Rows
 from epigram.data.validation.row_rules import scan_rows
 
+TEN = "".join(f"text {place},{'ab'[place % 2]}\n" for place in range(10))
 REVIEWS = "review,stars,part\ngood,5,train\nbad,10,valid\nso so,1,test\n"
 
 
@@ -36,8 +40,8 @@ def read_back(name: str) -> pl.DataFrame:
 
 def test_a_csv_with_splits() -> None:
     Path("My reviews.csv").write_text(REVIEWS)
-    path = add_source(Path("My reviews.csv"), name="reviews", text="review", label="stars", split="part")
-    assert path == Path("data/sources/reviews.yaml")
+    added = add_source(Path("My reviews.csv"), name="reviews", text="review", label="stars", split="part")
+    assert added.path == Path("data/sources/reviews.yaml")
     source = load_source("reviews")
     assert source.labels == ["1", "5", "10"]
     assert (source.language, source.task) == ("en", "single")
@@ -131,7 +135,7 @@ def test_a_file_of_the_users_own_is_not_overwritten() -> None:
     assert own.read_text() == "my own\n"
     assert not Path("data/sources/reviews.yaml").exists()
     own.write_text(REVIEWS)  # as an interrupted `epigram add` leaves it
-    assert add_source(Path("reviews.csv"), name="reviews", text="review", label="stars").exists()
+    assert add_source(Path("reviews.csv"), name="reviews", text="review", label="stars").path.exists()
 
 
 def test_a_data_set_is_replaced_only_when_asked_for() -> None:
@@ -141,7 +145,7 @@ def test_a_data_set_is_replaced_only_when_asked_for() -> None:
     with pytest.raises(ParameterError, match=r"r\.yaml already exists; choose another --name, or use --replace"):
         add_source(Path("r.csv"), name="r", text="review", label="stars")
     assert load_source("r").labels == ["1", "5", "10"]
-    add_source(Path("r.csv"), name="r", text="review", label="stars", replace=True)
+    add_source(Path("r.csv"), name="r", text="review", label="stars", split="", replace=True)
     source = load_source("r")
     assert (source.labels, source.rows, source.splits) == (["5", "10", "7"], {"all": 4}, {})
     assert read_back("r")["label"].to_list() == ["5", "10", "5", "7"]
@@ -161,7 +165,7 @@ def test_the_copy_itself_can_be_edited_and_added_again() -> None:
 
 def test_what_the_user_has_added_to_the_description_stays() -> None:
     Path("r.csv").write_text(REVIEWS)
-    description = add_source(Path("r.csv"), name="r", text="review", label="stars", language="zh")
+    description = add_source(Path("r.csv"), name="r", text="review", label="stars", language="zh").path
     old = description.read_text().replace("- '1'\n- '5'\n- '10'\n", "- '10'\n- '1'\n- '5'\n")
     description.write_text(old + "folds: 3\nkeep: [part]\n")
     Path("r.csv").write_text(REVIEWS + "late,7,test\n")
@@ -176,11 +180,11 @@ def test_what_the_user_has_added_to_the_description_stays() -> None:
 def replaced(read: str, rest: str, content: str = REVIEWS) -> Source:
     """Add REVIEWS, add the lines `read` and `rest` to its description in place of its labels, and add `content`."""
     Path("r.csv").write_text(REVIEWS)
-    description = add_source(Path("r.csv"), name="r", text="review", label="stars")
+    description = add_source(Path("r.csv"), name="r", text="review", label="stars", split="").path
     written = re.sub(r"labels:\n(- .*\n)+", "", description.read_text())
     description.write_text(written.replace("  text: review\n", f"  text: review\n{read}") + rest)
     Path("r.csv").write_text(content)
-    add_source(Path("r.csv"), name="r", text="review", label="stars", replace=True)
+    add_source(Path("r.csv"), name="r", text="review", label="stars", split="", replace=True)
     return load_source("r")
 
 
@@ -212,7 +216,7 @@ def test_repeats_that_the_user_leaves_out_are_not_expected_of_a_replaced_file() 
 
 def test_a_description_of_the_users_own_is_not_replaced() -> None:
     Path("r.csv").write_text(REVIEWS)
-    own = add_source(Path("r.csv"), name="r", text="review", label="stars")
+    own = add_source(Path("r.csv"), name="r", text="review", label="stars").path
     own.write_text("# mine\n" + own.read_text())
     with pytest.raises(ParameterError, match=r"data/sources/r\.yaml was not written by `epigram add`"):
         add_source(Path("r.csv"), name="r", text="review", label="stars", replace=True)
@@ -231,3 +235,132 @@ def test_a_file_that_changes_while_it_is_added_is_refused(monkeypatch: pytest.Mo
     with pytest.raises(DataError, match=r"reviews\.csv changed while it was read"):
         add_source(Path("reviews.csv"), name="reviews", text="review", label="stars")
     assert not list(Path("data").rglob("*reviews*"))
+
+
+SPLITS = {"train": ["train"], "dev": ["valid"], "test": ["test"]}
+
+
+@pytest.mark.parametrize(
+    ("header", "values", "given", "used", "note"),
+    [
+        ("split", ["train", "valid", "test"], None, "split", None),
+        ("Partition", ["train", "valid", "test"], None, "Partition", None),
+        ("which", ["train", "valid", "test"], None, "which", None),
+        ("split", ["train", "valid", "test"], "", None, None),
+        ("split", ["test", "test", "test"], None, "split", None),
+        ("which", ["test", "test", "test"], None, None, None),
+        ("which", ["train", "valid", "other"], None, None, None),
+        ("split", ["train", "valid", "other"], None, None, "column 'split' is not used: 'other' is not the name of a"),
+        ("fold", ["1", "2", "3"], None, None, "column 'fold' is not used: '1' is not the name of a split"),
+        ("split", ["train", "", "test"], None, None, "column 'split' is not used: '' is not the name of a split"),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_a_column_of_splits_is_found_by_its_name_or_content(
+    suffix: str, header: str, values: list[str], given: str | None, used: str | None, note: str | None
+) -> None:
+    table = pl.DataFrame({"text": ["a", "b", "c"], "label": ["x", "y", "x"], "n": [1, 2, 3], header: values})
+    file = Path(f"r.{suffix}")
+    {"csv": table.write_csv, "jsonl": table.write_ndjson, "parquet": table.write_parquet}[suffix](file)
+    added = add_source(file, name="r", text="text", label="label", split=given)
+    assert load_source("r").read.get("split") == used
+    assert read_back("r")["split"].null_count() == (0 if used else 3)
+    assert [each[: len(note or "")] for each in added.notes] == ([note] if note else [])
+
+
+def test_a_column_of_that_name_comes_before_one_of_such_content() -> None:
+    Path("r.csv").write_text("text,label,mode,split\na,x,train,test\nb,y,dev,train\n")
+    add_source(Path("r.csv"), name="r", text="text", label="label")
+    assert load_source("r").read["split"] == "split"
+
+
+def test_repeated_header_lines_are_left_out_and_counted() -> None:
+    Path("r.csv").write_text("text,label,split\n" + TEN.replace("\n", ",train\n") + "text,label,split\nz,a,test\n")
+    added = add_source(Path("r.csv"), name="r", text="text", label="label")
+    assert added.notes == ["rows that repeat the column names are left out: 1"]
+    assert (added.rows, load_source("r").labels, load_source("r").read["split"]) == (11, ["a", "b"], "split")
+    assert read_back("r")["text"].to_list() == [*(f"text {place}" for place in range(10)), "z"]
+    headers = Counter[str]()
+    spool_corpus(load_source("r"), Path("raw"), Path(), headers)
+    assert headers == {"r.csv": 1}
+    Path("s.csv").write_text("text,label\n" + TEN + "text,a\nlabel,label\n")  # no headers
+    assert add_source(Path("s.csv"), name="s", text="text", label="label").rows == 12
+
+
+def lines(*labels: object) -> str:
+    return "".join(json.dumps({"text": f"t{place}", "label": label}) + "\n" for place, label in enumerate(labels))
+
+
+@pytest.mark.parametrize(
+    ("content", "separator", "task", "labels", "notes"),
+    [
+        (lines(1, 0, 1.0, "1", 2.5), None, "single", ["0", "1", "2.5"], []),
+        (lines(True, False, "true"), None, "single", ["false", "true"], []),
+        (lines("pos", ["neg"], ["pos"]), None, "single", ["neg", "pos"], ["no row has several labels"]),
+        (lines("pos", ["neg"], ["pos", "neg"], None), None, "multi", ["neg", "pos"], []),
+        (lines(["pos"], ["neg"], []), None, "multi", ["neg", "pos"], ["rows with an empty list of labels: 1"]),
+        (lines([1, 2.0], [2]), None, "multi", ["1", "2"], []),
+        (lines({"choices": ["neg"]}, {"choices": ["pos"]}, "pos"), "[]", "single", ["neg", "pos"], ["no row has sev"]),
+        (lines({"choices": ["neg", "x"]}, "x"), "[]", "multi", ["neg", "x"], []),
+        (lines("a|b", ["b"], "c"), "|", "multi", ["a", "b", "c"], []),
+        (lines("a|b", "b", "c"), "|", "multi", ["a", "b", "c"], []),
+        (lines("a|b", "b", "c"), None, "single", ["a|b", "b", "c"], ["rows with labels that look like several"]),
+        (lines("pos", "pos\u200b", "\ufeffneg"), None, "single", ["neg", "pos"], ["labels with invisible characters"]),
+        (lines("Pos", "pos", "neg"), None, "single", ["Pos", "neg", "pos"], ["the labels"]),
+    ],
+)
+def test_labels_of_json_lines(
+    content: str, separator: str | None, task: str, labels: list[str], notes: list[str]
+) -> None:
+    Path("r.jsonl").write_text(content)
+    added = add_source(Path("r.jsonl"), name="r", text="text", label="label", label_separator=separator)
+    source, frame = load_source("r"), read_back("r")
+    assert (source.task, source.labels) == (task, labels)
+    assert [each[: len(note)] for each, note in zip(added.notes, notes, strict=True)] == notes
+    found = frame["labels"].explode() if task == "multi" else frame["label"]
+    assert set(found.drop_nulls()) == set(labels)
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        (pl.Series([1.0, None, 0.0, float("nan")]), ["1", None, "0", None]),
+        (pl.Series([1.0, 2.5, 1.5, 3.0]), ["1", "2.5", "1.5", "3"]),
+        (pl.Series(["1.0", "1", "2", "2"]), ["1.0", "1", "2", "2"]),
+        (pl.Series([[1.0], [0.0], [1.0], [0.0]]), ["1", "0", "1", "0"]),
+        (pl.Series([True, False, None, True]), ["true", "false", None, "true"]),
+    ],
+)
+def test_numbers_of_parquet_are_labels_as_the_user_writes_them(values: pl.Series, labels: list[str | None]) -> None:
+    pl.DataFrame({"text": list("abcd"), "label": values}).write_parquet("r.parquet")
+    add_source(Path("r.parquet"), name="r", text="text", label="label")
+    assert read_back("r")["label"].to_list() == labels
+
+
+def test_names_of_invisible_characters_are_written_beside_the_users_own() -> None:
+    Path("r.csv").write_text("text,label\n" + TEN + "x,a\u200b\n", encoding="utf-8")
+    description = add_source(Path("r.csv"), name="r", text="text", label="label").path
+    assert load_source("r").read["names"] == {"a\u200b": "a"}
+    description.write_text(description.read_text().replace("  names:\n", "  names:\n    b: bad\n"))
+    add_source(Path("r.csv"), name="r", text="text", label="label", replace=True)
+    assert load_source("r").read["names"] == {"a\u200b": "a", "b": "bad"}
+    assert read_back("r")["label"].value_counts(sort=True).rows() == [("a", 6), ("bad", 5)]
+
+
+def test_the_command_prints_what_it_found(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("r.csv").write_text("text,label,split\n" + "a,x|y,train\nb,x,dev\nc,y,test\n" * 9)
+
+    def run(*options: str) -> tuple[str, str]:
+        monkeypatch.setattr("sys.argv", ["epigram", "add", "r.csv", "--replace", *options])
+        cli.app()
+        return capsys.readouterr()
+
+    out, err = run()
+    assert out.startswith("data/sources/r.yaml: added (27 rows, 3 labels, en, splits of the column 'split'); to train")
+    assert err.startswith("note: rows with labels that look like several labels in one") and err.count("\n") == 1
+    out, err = run("--no-split", "--label-separator", "|")
+    assert (out.partition(";")[0], err) == ("data/sources/r.yaml: added (27 rows, 2 labels, en)", "")
+    assert (load_source("r").task, load_source("r").splits) == ("multi", {})
+    with pytest.raises(SystemExit):
+        run("--no-split", "--split", "split")
+    assert "--split is 'split', and --no-split is given" in capsys.readouterr().err

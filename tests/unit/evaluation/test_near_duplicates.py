@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import polars as pl
 import pytest
 
+from epigram.evaluation.quality.data_quality import DataQuality, Pair, Suspect, write_quality
 from epigram.evaluation.quality.label_noise import confident_joint, find_suspects, noise_counts, self_confidence
 from epigram.evaluation.quality.near_duplicates import BAND_ROWS, BANDS, find_near_duplicates, signatures
 from epigram.text.tokens.characters import cosines, ngram_sets
@@ -183,3 +187,14 @@ def test_the_estimate_drops_no_pair_that_the_similarity_allows() -> None:
     assert len(wanted) > 50
     found = find_near_duplicates(texts, labels, "en", similarity=0.6)
     assert set(zip(found.first.tolist(), found.second.tolist(), strict=True)) == {(row, row + 1) for row in wanted}
+
+
+def test_the_lists_of_rows_have_no_formulas(tmp_path: Path) -> None:
+    suspect = Suspect(row=1, label="-1", likely_label="+1", margin=-0.5, text="=HYPERLINK(1)")
+    pair = Pair(row=1, label="a", other_row=2, other_label="@b", similarity=0.9, text="-0.5", other_text="+1 good")
+    write_quality(tmp_path, DataQuality(rows=2, suspects=[suspect], pairs=[pair]))
+    found, near = (
+        pl.read_csv(tmp_path / f"{name}.csv", infer_schema=False) for name in ("suspects", "near_duplicates")
+    )
+    assert found.row(0) == ("1", "-1", "+1", "-0.5000", "'=HYPERLINK(1)")
+    assert near.row(0) == ("1", "a", "2", "'@b", "0.9000", "-0.5", "'+1 good")

@@ -61,19 +61,19 @@ def test_the_table_is_read_predicted_and_written_in_chunks(
     monkeypatch.setattr(tables, "BATCH_TEXTS", 10)
     texts = [f"{ROWS[i % 3][1].split()[0]} {'unseen ' * 20}{i}" for i in range(1000)]
     predictor, asked, read, written = Predictor(model), list[int](), list[int](), list[int]()
-    answer, lines, chunks = predictor.predict, table_writer._line_writer, TableFile.chunks
+    answer, lines, chunks = predictor.predict, table_writer._csv_writer, TableFile.chunks
     monkeypatch.setattr(predictor, "predict", lambda given: (asked.append(len(given)), answer(given))[1])
 
     def noted(*arguments: object) -> Callable[[pl.DataFrame], None]:
         append = lines(*arguments)  # type: ignore[arg-type]
         return lambda rows: (written.append(rows.height), append(rows))[1]
 
-    def sized(table: TableFile) -> Iterator[pl.DataFrame]:
-        for chunk in chunks(table):
+    def sized(table: TableFile, text: str) -> Iterator[pl.DataFrame]:
+        for chunk in chunks(table, text):
             read.append(chunk.height)
             yield chunk
 
-    monkeypatch.setattr(table_writer, "_line_writer", noted)
+    monkeypatch.setattr(table_writer, "_csv_writer", noted)
     monkeypatch.setattr(TableFile, "chunks", sized)
     source = write(pl.DataFrame({"text": texts}), tmp_path / "in.csv")
     counts = tables.predict_table(predictor, source, tmp_path / "out.csv", text="text")
@@ -310,6 +310,8 @@ def test_a_dangling_link_is_not_replaced_and_a_folder_is_refused_before_the_work
     ("columns", "said"),
     [
         ({"text": [b"\xff"]}, "column 'text' has the type Binary; expected text"),
+        ({"text": [["a"]]}, "column 'text' has the type List(String); expected text"),
+        ({"text": [{"a": "b"}]}, "column 'text' has the type Struct"),
         ({"text": ["a"], "took": [timedelta(1)]}, "a column cannot be written as .csv (datatype duration"),
         ({"text": ["a"], "raw": [[b"\xff"]]}, "a column cannot be written as .csv (Object of type bytes"),
     ],
@@ -334,3 +336,87 @@ def test_a_hundred_parts_of_a_parquet_table_keep_their_order(tmp_path: Path) -> 
         for row in range(101):
             write(pl.DataFrame({"id": [row]}))
     assert pl.read_parquet(tmp_path / "out.parquet")["id"].to_list() == list(range(101))
+
+
+MIXED = [
+    '{"id": 1, "text": "soup", "m": {"a": 1}, "x": NaN}',
+    '',
+    ' {"text":"room","id":2.50,"m":{"b":"é\\n"}} ',
+    '{"id": 9007199254740993, "id2": true, "text": "clerk", "m": [1,  2], "b": "007", "e": null}',
+    '{"id": 1e400, "text": null, "big": 123456789012345678901234567890}',
+    '{ }',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("chunk", [1, 8 << 20])
+def test_json_lines_stay_as_they_are(
+    chunk: int, run: Callable[..., None], model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("epigram.data.chunks.CHUNK_SIZE", chunk)
+    (tmp_path / "in.jsonl").write_text("\ufeff" + "\r\n".join(MIXED), encoding="utf-8")
+    run(tmp_path / "in.jsonl", "--out", tmp_path / "out.jsonl")
+    found = (tmp_path / "out.jsonl").read_text("utf-8").split("\n")
+    wanted = [line.strip()[:-1].strip() for line in MIXED if line]
+    answers = Predictor(model).predict(["soup", "room", "clerk", "", ""])
+    added = [f'"label":"{answer.label}","probability":{answer.probability!r}}}' for answer in answers]
+    assert found == [
+        *(f"{line},{keys}" for line, keys in zip(wanted[:-1], added[:-1], strict=True)),
+        "{" + added[-1],
+        "",
+    ]
+
+
+def test_values_of_json_lines_become_strings_in_other_formats(run: Callable[..., None], tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text("\n".join(MIXED), encoding="utf-8")
+    keys = ["id", "text", "m", "x", "id2", "b", "e", "big"]
+    rows = [
+        ("1", "soup", '{"a": 1}', "NaN", None, None, None, None),
+        ("2.50", "room", '{"b":"é\\n"}', None, None, None, None, None),
+        ("9007199254740993", "clerk", "[1,  2]", None, "true", "007", None, None),
+        ("1e400", None, None, None, None, None, None, "123456789012345678901234567890"),
+        (None,) * 8,
+    ]
+    for kind in ("csv", "parquet"):
+        run(tmp_path / "in.jsonl", "--out", tmp_path / f"out.{kind}")
+    parquet, table = pl.read_parquet(tmp_path / "out.parquet"), pl.read_csv(tmp_path / "out.csv", infer_schema=False)
+    assert parquet.columns == table.columns == [*keys, "label", "probability"]
+    assert parquet.select(keys).rows() == table.select(keys).rows() == rows
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ('{"text": ["a"]}', DataError, """line 2: 'text' is ["a"]; expected a string or a number"""),
+        ('{"text": "a", "text": "b"}', DataError, "line 2 has the key 'text' twice"),
+        ('{"text": "a", "label": "x"}', ParameterError, "already has a column 'label'"),
+        ('{"text": "a"', DataError, "line 2 is not a JSON object"),
+    ],
+)
+def test_json_lines_that_do_not_fit_are_refused(
+    line: str, code: type[DataError], said: str, run: Callable[..., None], tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    (tmp_path / "in.jsonl").write_text('{"text": "soup"}\n' + line + "\n")
+    with pytest.raises(SystemExit) as end:
+        run(tmp_path / "in.jsonl", "--out", tmp_path / "out.jsonl")
+    assert (end.value.code, said in capsys.readouterr().err) == (code.code, True)
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_types_of_parquet_stay_and_bytes_are_refused_elsewhere(
+    run: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pl.DataFrame(
+        {"text": ["soup", "room"], "raw": [b"\xff", None], "n": [1, None], "s": [{"a": [b"x"]}, None], "t": [1.5, 2.0]},
+        schema_overrides={"n": pl.UInt16, "t": pl.Float32},
+    )
+    table.write_parquet(tmp_path / "in.parquet")
+    run(tmp_path / "in.parquet", "--out", tmp_path / "out.parquet")
+    found = pl.read_parquet(tmp_path / "out.parquet")
+    assert found.drop("label", "probability").equals(table) and found["label"].to_list() == ["food", "room"]
+    for left, said in (("raw", "'raw' has the type Binary"), ("s", "'s' has the type Struct")):
+        table.select("text", left).write_parquet(tmp_path / "in.parquet")
+        with pytest.raises(SystemExit) as end:
+            run(tmp_path / "in.parquet", "--out", tmp_path / "out.jsonl")
+        assert end.value.code == ParameterError.code
+        assert f"a column cannot be written as .jsonl ({said}" in capsys.readouterr().err

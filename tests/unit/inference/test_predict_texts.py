@@ -300,3 +300,48 @@ def test_a_prompt_around_the_text_is_whole_in_every_interface(
         return  # an export takes ten seconds, and both numbers of masks use the same operators
     export(tmp_path / "model", tmp_path / "exported")
     np.testing.assert_allclose(Predictor(tmp_path / "exported").probabilities(texts), expected, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "out", "err"),
+    [
+        (["texts.txt"], 0, ["food", "room"], "note: texts.txt is read as a file with one text per line\n"),
+        (["--file", "texts.txt"], 0, ["food", "room"], ""),
+        (["missing.txt"], 66, [], "missing.txt is missing; expected a file with one text per line"),
+        (["missing.csv"], 66, [], "missing.csv is missing; expected a file with one text per line"),
+        (["MISSING.Parquet"], 66, [], "MISSING.Parquet is missing"),
+        (["--", "missing.csv"], 66, [], "missing.csv is missing"),
+        (["--file", "missing.csv"], 66, [], "missing.csv is missing"),
+        (["a.csv"], 64, [], "a.csv is a table"),
+        (["a.csv", "large room"], 0, ["food", "room"], ""),
+        (["soup, version 2.0"], 0, ["food"], ""),
+        (["soup.txt\nsoup.csv"], 0, ["food"], ""),
+        (["soup " * 999], 0, ["food"], "note: 1 text is truncated to 8 tokens\n"),
+    ],
+)
+def test_a_single_argument_that_names_a_file_is_no_text(
+    arguments: list[str], code: int, out: list[str], err: str, run: Callable[..., None], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "texts.txt").write_text("nice soup\nlarge room\n")
+    (tmp_path / "a.csv").write_text("text\nsoup\n")
+    if code:
+        with pytest.raises(SystemExit) as end:
+            run(*arguments)
+        assert end.value.code == code
+    else:
+        run(*arguments)
+    said = capsys.readouterr()
+    assert ([line.split("\t")[0] for line in said.out.splitlines()], said.err.removeprefix("error: ")[: len(err)]) == (
+        out,
+        err,
+    )
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\u2028", "\x1b[2K\n"])
+def test_a_text_cannot_forge_a_line(end: str, run: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    run(f"nice soup{end}room\t0.999\tforged", "large room")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["food", "room"]
+    assert "\x1b" not in lines[0] and lines[0].endswith(f"{ascii(end[-1])[1:-1]}room\t0.999\tforged")

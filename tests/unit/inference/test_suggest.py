@@ -185,6 +185,25 @@ def test_force_overwrites(suggest: Callable[..., None], tmp_path: Path) -> None:
     assert out.read_text().startswith("text,prediction")
 
 
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+def test_formulas_are_escaped_in_a_file_for_a_spreadsheet(
+    suffix: str, suggest: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells = ["=1+1", "+86 1", "-a", "@b", "\tc", "-0.5", "+1,000", "-", "a=b", "'=1"]
+    rows = [{"text": f"{cell} soup {word}", "id": cell} for cell, word in zip(cells, "qwertyuiop", strict=True)]
+    pool, out = tmp_path / "pool.jsonl", tmp_path / f"next.{suffix}"
+    pool.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    suggest(pool, "--out", out)
+    if suffix == "jsonl":
+        found = pl.DataFrame([json.loads(line) for line in out.read_text("utf-8").splitlines()])
+    else:
+        found = pl.read_parquet(out) if suffix == "parquet" else pl.read_csv(out, separator=",\t"[suffix == "tsv"])
+    escaped = {f"'{cell}" if suffix in {"csv", "tsv"} and cell in cells[:5] else cell for cell in cells}
+    assert set(found["id"]) <= escaped and found.height > 3
+    note = capsys.readouterr().err
+    assert ("cells that begin with =, +, - or @" in note) is (suffix in {"csv", "tsv"})
+
+
 def test_an_ensemble_chooses_by_its_own_probabilities(suggest: Callable[..., None], tmp_path: Path) -> None:
     folder, out = ensemble_of_svms(tmp_path), tmp_path / "next.csv"
     suggest(lines(tmp_path / "pool.txt", [*SURE, *UNSURE]), "--count", 1, "--out", out, of=folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -14,7 +15,7 @@ import typer
 
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.inference import signing
-from epigram.process.display import echo, json_text
+from epigram.process.display import echo, json_text, one_line
 from epigram.text.lines import decode_lines, read_lines
 
 if TYPE_CHECKING:
@@ -57,19 +58,30 @@ def main(
         raise ParameterError(f"{option} needs a table and --out: epigram predict MODEL in.csv --out out.csv")
     if require_signature is not None:
         signing.require_signature(model, require_signature)
-    table = file if file is not None else Path(texts[0]) if texts and len(texts) == 1 else None
+    named = Path(texts[0]) if texts and len(texts) == 1 and (out is not None or _is_file_name(texts[0])) else None
+    if named is not None:
+        file, texts = named, None
     if out is not None:
-        if table is None or as_json:
+        if file is None or as_json:
             raise ParameterError("--out needs one table and no --json: epigram predict MODEL in.csv --out out.csv")
-        _predict_table(model, table, out, "text" if text is None else text, force, min_confidence)
+        _predict_table(model, file, out, "text" if text is None else text, force, min_confidence)
         return
-    if table is not None and table.is_file():
-        from epigram.data.tables import formats
-
-        if table.suffix.lower() in formats():
-            raise ParameterError(f"{table} is a table: give its text column with --text and a file to write with --out")
+    if file is not None:
+        _check_lines_file(file)
+        if named is not None:
+            echo(f"note: {file} is read as a file with one text per line", file=sys.stderr)
     lines = decode_lines(map(os.fsencode, texts), "text") if texts else _read_lines(file)
     _predict_texts(model, lines, as_json, min_confidence)
+
+
+def _is_file_name(text: str) -> bool:
+    """Return whether a text ends like the name of a table or a text file."""
+    suffix = Path(text).suffix.lower()
+    if "\n" in text or not re.fullmatch(r"\.[a-z]+", suffix):
+        return False
+    from epigram.data.tables import formats
+
+    return suffix in {".txt", *formats()}
 
 
 def _predict_table(model: Path, table: Path, out: Path, text: str, force: bool, min_confidence: float) -> None:
@@ -100,18 +112,26 @@ def _predict_texts(model: Path, lines: Iterator[str], as_json: bool, min_confide
                 echo(json_text(record | words))
             else:
                 labelled = bracket_labels(text, answer.words, predictor.default_word_label)
-                echo(f"{answer.label}\t{answer.probability:.3f}\t{labelled}")
+                echo(one_line(f"{answer.label}\t{answer.probability:.3f}\t{labelled}"))
     _report_counts(counts, predictor)
 
 
 def _read_lines(file: Path | None) -> Iterator[str]:
     """Yield the texts of `file` or stdin, one per line."""
-    if file is not None and not file.is_file():
-        raise InputMissingError(f"{file} is missing; --file expects a file with one text per line")
-    source = file.open("rb") if file is not None else sys.stdin.buffer
-    with source:
-        name = "stdin line" if file is None else f"{file} line"
+    name = "stdin line" if file is None else f"{file} line"
+    with file.open("rb") if file is not None else sys.stdin.buffer as source:
         yield from decode_lines(read_lines(source, name), name)
+
+
+def _check_lines_file(file: Path) -> None:
+    from epigram.data.tables import formats
+
+    if not file.is_file():
+        raise InputMissingError(
+            f"{file} is missing; expected a file with one text per line (a text that ends like a file name: use stdin)"
+        )
+    if file.suffix.lower() in formats():
+        raise ParameterError(f"{file} is a table: give its text column with --text and a file to write with --out")
 
 
 def _report_counts(counts: RowCounts, predictor: BasePredictor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -23,15 +24,25 @@ def main(
 
     Example: epigram suggest runs/latest/model more.txt --out next.csv
     """
+    from epigram.core.spreadsheet import escape_formulas
     from epigram.inference.predictors.open_predictor import open_predictor
     from epigram.inference.suggestions import suggest
-    from epigram.inference.table_writer import check_output, table_writer
+    from epigram.inference.table_writer import SEPARATORS, as_columns, check_output, table_writer
 
     if count < 1:
         raise ParameterError(f"--count is {count}; expected at least 1")
     check_output(out, force=force)
     found = suggest(open_predictor(model), pool, text, count)
+    escaped = 0
+    if out.suffix.lower() in SEPARATORS:
+        found, escaped = escape_formulas(as_columns(found))
     with table_writer(out) as write:
         write(found)
     few = f"; {pool} has no further text that differs enough" if found.height < count else ""
     echo(f"{out}: {found.height:,} text{'s' if found.height > 1 else ''} to label{few}")
+    if escaped:
+        echo(
+            f"note: {escaped:,} cells that begin with =, +, - or @ have an apostrophe before them, so that no "
+            "spreadsheet runs them; a .jsonl or .parquet file has them unchanged",
+            file=sys.stderr,
+        )

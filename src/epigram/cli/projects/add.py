@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from epigram.core.errors import ParameterError
 from epigram.process.display import echo
 
 
@@ -14,7 +16,13 @@ def main(
     file: Annotated[Path, typer.Argument(help="Labelled texts as csv, tsv, jsonl or parquet.")],
     text: Annotated[str, typer.Option(help="Text column.")] = "text",
     label: Annotated[str, typer.Option(help="Label column.")] = "label",
-    split: Annotated[str | None, typer.Option(help="Column with train, dev or test. Default: none.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Column with train, dev or test. Default: detected by name or content.")
+    ] = None,
+    no_split: Annotated[bool, typer.Option("--no-split", help="Use no column as split.")] = False,
+    label_separator: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Separator of several labels of a text, or [] for lists.")
+    ] = None,
     language: Annotated[Literal["zh", "en"] | None, typer.Option(help="zh or en. Default: detected.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the data set. Default: the file name.")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the data set, if it was added before.")] = False,
@@ -31,14 +39,27 @@ def main(
     from epigram.runner.workspace.sentence_encoders import add_systems
     from epigram.runner.workspace.settings import use_dataset
 
-    path = add_source(
-        file, name=name or file.stem, text=text, label=label, split=split, language=language, replace=replace
+    if no_split and split is not None:
+        raise ParameterError(f"--split is {split!r}, and --no-split is given: use one of the two")
+    added = add_source(
+        file,
+        name=name or file.stem,
+        text=text,
+        label=label,
+        split="" if no_split else split,
+        label_separator=label_separator,
+        language=language,
+        replace=replace,
     )
-    source = read_source(path)
-    summary = f"{source.rows['all']:,} rows, {len(source.labels)} labels, {source.language}"
+    source = read_source(added.path)
+    summary = f"{added.rows:,} rows, {len(source.labels)} labels, {source.language}"
     encoding = f", {source.read['encoding']}" if "encoding" in source.read else ""
     quote = ", quotation marks read as plain characters" if source.read.get("quote", "") is None else ""
-    echo(f"{path}: added ({summary}{encoding}{quote}); to train on it, run: epigram run --dataset {source.name}")
+    detected = f", splits of the column {source.read['split']!r}" if split is None and "split" in source.read else ""
+    described = f"{summary}{encoding}{quote}{detected}"
+    echo(f"{added.path}: added ({described}); to train on it, run: epigram run --dataset {source.name}")
+    for note in added.notes:
+        echo(f"note: {note}", file=sys.stderr)
     if (params := Path("params.yaml")).is_file():
         for told in (use_dataset(params, source.name), add_systems(params, source.language)):
             if told is not None:

@@ -28,6 +28,10 @@ class Reader(SourceSection, ABC):
     def read(self, path: Path) -> Iterator[pl.DataFrame]:
         """Yield the rows of a file: line (from 1), text and, depending on the format, label, split and tokens."""
 
+    def without_headers(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the `rows` except those that repeat the column names, if the format has any."""
+        return rows
+
 
 KINDS: Registry[type[Reader]] = Registry(__name__)
 register = KINDS.register

@@ -10,7 +10,8 @@ import polars as pl
 
 from epigram.core.config_types import parse_json
 from epigram.core.errors import DataError
-from epigram.data.decoding import open_text, to_utf8, translate_polars_errors
+from epigram.data.decoding import open_text, to_utf8
+from epigram.data.json_columns import json_columns
 from epigram.data.readers import register
 from epigram.data.tables import TextTableReader
 
@@ -35,9 +36,6 @@ class JsonLists(TextTableReader):
             raise DataError(f"{path} is not a JSON object of lists")
         if len({len(column) for column in value.values()}) > 1:
             raise DataError(f"{path} has lists of different lengths; expected lists of the same length")
-        with translate_polars_errors(path):
-            try:
-                table = pl.DataFrame(value, strict=True)
-            except TypeError as error:
-                raise DataError(f"{path} mixes types of values in a list ({error})") from None
-        yield pl.int_range(1, table.height + 1, eager=True), table
+        lists = {name for name, column in value.items() if any(isinstance(item, list) for item in column)}
+        rows = pl.int_range(1, len(next(iter(value.values()), [])) + 1, eager=True)
+        yield rows, json_columns(value, lists, self, path, rows.to_list())

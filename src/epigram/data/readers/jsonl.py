@@ -1,25 +1,29 @@
-"""Reader for JSON lines: one object per line."""
+"""Reader for JSON lines: one object per line. Values of keys without a role are never interpreted."""
 
 from __future__ import annotations
 
 import io
-import re
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import polars as pl
 
 from epigram.core.config_types import parse_json
 from epigram.core.errors import DataError
-from epigram.data.chunks import LongRowError, read_chunks
-from epigram.data.decoding import open_text, to_utf8, translate_polars_errors
+from epigram.data.chunks import read_chunks
+from epigram.data.decoding import to_utf8
+from epigram.data.json_columns import json_columns
 from epigram.data.readers import register
-from epigram.data.tables import Options, TextTableReader
+from epigram.data.readers.csv import MAX_COLUMNS
+from epigram.data.tables import RAW, Options, TextTableReader
 
-# escape of a surrogate without its other half
-LONE_SURROGATE = re.compile(rb"\\u[dD](?:[89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..\\u[dD])[c-fC-F])")
+WHITESPACE = " \t\r\n"
+SEPARATORS = WHITESPACE + ":,"
+DECODE = json.JSONDecoder().raw_decode
+Lines = list[tuple[int, str]]  # number and content of each line that is not blank
 
 
 @register("jsonl")
@@ -30,53 +34,130 @@ class JsonLines(TextTableReader):
     suffixes: ClassVar[dict[str, Options]] = {".jsonl": {}}
 
     def tables(self, path: Path, only: Sequence[str] | None = None) -> Iterator[tuple[pl.Series, pl.DataFrame]]:
-        """Yield all keys as columns; keys may first appear in any line, and lines count objects.
+        """Yield an empty table of the keys, which may first appear in any line, then the keys `only`, or all.
 
-        Raises DataError for a line that is not a JSON object or contains a lone surrogate (which polars converts to a
-        NUL byte), and for a wrong encoding.
+        `json_columns` describes the columns. Raises DataError for a line that is not a JSON object, contains a lone
+        surrogate or repeats a key of `only`, for a value that does not suit its role, and for a wrong encoding.
         """
-        source, rows = to_utf8(path, self.encoding), 0
-        try:
-            with translate_polars_errors(path):
-                # every key with a type that fits all its values
-                empty = [pl.read_ndjson(chunk, infer_schema_length=None).clear() for chunk in read_chunks(source, path)]
-                schema = pl.concat(empty, how="diagonal_relaxed").schema
-                for chunk in read_chunks(source, path):
-                    _check_surrogates(chunk)
-                    table = pl.read_ndjson(chunk, schema=schema)
-                    yield pl.int_range(rows + 1, rows + table.height + 1, eager=True), table
-                    rows += table.height
-        except LongRowError:
-            raise
-        except DataError as error:
-            raise _invalid_line_error(path, source, error) from None
+        source = to_utf8(path, self.encoding)
+        keys, lists, _ = _scan(source, path)
+        names = [key for key in keys if only is None or key in only]
+        _check_number(names)
+        known = dict.fromkeys([*names, *keys[:MAX_COLUMNS]])  # shows a missing column
+        yield pl.Series(dtype=pl.Int64), json_columns({key: [] for key in known}, lists, self, path, [])
+        for lines in _lines(source, path):
+            numbers = [number for number, _ in lines]
+            values = _values(lines, names, path)
+            yield pl.Series(numbers, dtype=pl.Int64), json_columns(values, lists, self, path, numbers)
+
+    def describe(self, path: Path) -> tuple[list[str], int]:
+        """Return all keys, in the order of their first appearance, and the number of rows."""
+        keys, _, rows = _scan(to_utf8(path, self.encoding), path)
+        return keys, rows
+
+    def records(self, path: Path, text: str) -> Iterator[pl.DataFrame]:
+        """Yield the column `text` and each row's line in the column RAW."""
+        reader = JsonLines(text=text, label=None)
+        for lines in _lines(to_utf8(path, self.encoding), path):
+            texts = json_columns(_values(lines, [text], path), (), reader, path, [number for number, _ in lines])
+            yield texts.with_columns(pl.Series(RAW, [line for _, line in lines], pl.String))
 
 
-def _check_surrogates(chunk: bytes) -> None:
-    """Raise DataError for a lone surrogate; only matches of HALF are parsed, as it also matches escaped backslashes."""
-    if b"\\ud" not in chunk and b"\\uD" not in chunk:
-        return
-    for match in LONE_SURROGATE.finditer(chunk):
-        start, end = chunk.rfind(b"\n", 0, match.start()) + 1, chunk.find(b"\n", match.end())
-        if reason := _line_error(chunk[start : end if end >= 0 else None].decode()):
-            raise DataError(reason)
+def _scan(source: Path | io.BytesIO, path: Path) -> tuple[list[str], set[str], int]:
+    """Return all keys, the keys with a list in any row, and the number of rows."""
+    keys: dict[str, None] = {}
+    lists, rows = set[str](), 0
+    for lines in _lines(source, path):
+        rows += len(lines)
+        for number, line in lines:
+            row = _parse(line, number, path)
+            keys |= dict.fromkeys(row)
+            lists.update(key for key, value in row.items() if isinstance(value, list))
+    return list(keys), lists, rows
 
 
-def _invalid_line_error(path: Path, source: Path | io.BytesIO, error: DataError) -> DataError:
-    """Return an error that names the first invalid line, found by rereading because polars does not report it."""
-    with open_text(source) as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip() and (reason := _line_error(line)):
-                return DataError(f"{path} line {number} {reason}: {line.strip()[:80]!r}")
-    return error
+def _check_number(keys: Sequence[str]) -> None:
+    if len(keys) > MAX_COLUMNS:
+        raise DataError(f"the JSON objects have more than {MAX_COLUMNS:,} keys, which cannot be columns; remove some")
 
 
-def _line_error(line: str) -> str:
-    """Return what is wrong with a line, or "" for a valid line."""
+def _lines(source: Path | io.BytesIO, path: Path) -> Iterator[Lines]:
+    """Yield the lines of each chunk that are not blank."""
+    first = 1
+    for chunk in read_chunks(source, path):
+        lines = chunk.decode().split("\n")
+        stripped = ((number, line.strip(WHITESPACE)) for number, line in enumerate(lines, first))
+        yield [(number, line) for number, line in stripped if line]
+        first += len(lines) - 1
+
+
+def _values(lines: Lines, names: Sequence[str], path: Path) -> dict[str, list[Any]]:
+    """Return the values of the keys `names`, None for a missing key."""
+    values: dict[str, list[Any]] = {name: [] for name in names}
+    quoted = {name: json.dumps(name, ensure_ascii=False) for name in names}
+    for number, line in lines:
+        row = _parse(line, number, path)
+        for name, column in values.items():
+            if line.count(quoted[name]) > 1:
+                _check_repeated(line, name, number, path)
+            column.append(row.get(name))
+    return values
+
+
+def _parse(line: str, number: int, path: Path) -> dict[str, Any]:
     try:
-        value = parse_json(line)
+        row = parse_json(line)
     except UnicodeEncodeError:
-        return "has an unpaired surrogate escape, such as \\ud83d without \\ude00"
+        raise DataError(
+            f"{path} line {number} has an unpaired surrogate escape, such as \\ud83d without \\ude00: {line[:80]!r}"
+        ) from None
     except ValueError:
-        value = None
-    return "" if isinstance(value, dict) else "is not a JSON object"
+        row = None
+    if not isinstance(row, dict):
+        raise DataError(f"{path} line {number} is not a JSON object: {line[:80]!r}")
+    return row
+
+
+def _check_repeated(line: str, name: str, number: int, path: Path) -> None:
+    """Raise DataError if the object in `line` has the key `name` twice."""
+    if [key for key, _ in json.loads(line, object_pairs_hook=list)].count(name) > 1:
+        raise DataError(f"{path} line {number} has the key {name!r} twice: {line[:80]!r}")
+
+
+def append_keys(lines: pl.Series, added: pl.DataFrame) -> pl.Series:
+    """Return each JSON object with the columns `added` as its last keys; the line is otherwise unchanged."""
+    objects = added.write_ndjson().split("\n")[: len(lines)]
+    frame = pl.DataFrame({"body": lines.str.strip_suffix("}").str.strip_chars_end(WHITESPACE), "added": objects})
+    comma = pl.when(pl.col("body") == "{").then(pl.lit("")).otherwise(pl.lit(","))
+    return frame.select(pl.col("body") + comma + pl.col("added").str.slice(1)).to_series()
+
+
+def expand(lines: pl.Series, keys: Sequence[str]) -> pl.DataFrame:
+    """Return the `keys`, or all, of JSON objects as columns: strings as they are, any other value as its JSON text.
+
+    A missing key and null are missing values. Raises DataError for a repeated key.
+    """
+    rows = [_raw_values(line) for line in lines]
+    _check_number(names := keys or list(dict.fromkeys(key for row in rows for key in row)))
+    return pl.DataFrame([pl.Series(key, [row.get(key) for row in rows], pl.String) for key in names])
+
+
+def _raw_values(line: str) -> dict[str, str | None]:
+    row = dict[str, str | None]()
+    place = _next(line, 1)
+    while line[place] != "}":
+        key, end = DECODE(line, place)
+        start = _next(line, end)
+        value, end = DECODE(line, start)
+        if key in row:
+            raise DataError(f"a line has the key {key!r} twice: {line[:80]!r}")
+        row[key] = value if isinstance(value, str) else None if value is None else line[start:end]
+        place = _next(line, end)
+    return row
+
+
+def _next(line: str, place: int) -> int:
+    """Return the place of the next key, value or bracket of a JSON object."""
+    while line[place] in SEPARATORS:
+        place += 1
+    return place

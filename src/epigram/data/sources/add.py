@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import polars as pl
-
-from epigram.core.config_types import check_name, parse_integer, read_yaml, shown
+from epigram.core.config_types import check_name, read_yaml
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import atomic_file, sha256, write_text
-from epigram.data import tables
-from epigram.data.sources.source import CONTROL_CHARACTER, GROWING_SUFFIX, SOURCES, read_source
-from epigram.data.splitting import SPLIT_BY_NAME
+from epigram.data.sources.inspection import inspect
+from epigram.data.sources.source import GROWING_SUFFIX, SOURCES, read_source
 
+LOCAL_FOLDER = Path("data/local")
 HEAD = "# Written by `epigram add`; data/sources/local.yaml explains every line.\n"
 OF_FILE = {"name", "task", "files", "read", "splits", "labels", "rows"}  # keys that the added file determines
 # keys of `read` that the added file determines
@@ -50,6 +48,8 @@ def with_own_keys(values: dict[str, Any], description: Path, *, keep_language: b
     if not keep_language:
         own["language"] = values["language"]
     read = {key: value for key, value in old["read"].items() if key not in OF_READ}
+    if visible := values["read"].get("names"):
+        read["names"] = visible | (read.get("names") or {})
     names = {str(label): str(name) for label, name in (read.get("names") or {}).items()}
     known = [label for label in values["labels"] if label in names or not read.get("named_only")]
     found = list(dict.fromkeys(names.get(label, label) for label in known))
@@ -59,8 +59,13 @@ def with_own_keys(values: dict[str, Any], description: Path, *, keep_language: b
     return {**values, **own, "read": {**values["read"], **read}, "labels": labels, "rows": rows}
 
 
-LOCAL_FOLDER = Path("data/local")
-HAN = r"[\u4e00-\u9fff]"
+@dataclass(frozen=True)
+class AddedSource:
+    """Description of a source, the number of rows of its file, and notes for its user on how it is read."""
+
+    path: Path
+    rows: int
+    notes: list[str]
 
 
 def add_source(
@@ -70,14 +75,16 @@ def add_source(
     text: str,
     label: str,
     split: str | None = None,
+    label_separator: str | None = None,
     language: Literal["zh", "en"] | None = None,
     replace: bool = False,
     root: Path = Path(),
-) -> Path:
-    """Describe `file` (csv, tsv, jsonl or parquet) as the source `name` and return the path of the description.
+) -> AddedSource:
+    """Describe `file` (csv, tsv, jsonl or parquet) as the source `name`.
 
-    `text`, `label` and `split` are column names. If `language` is None, it is guessed. Encodings other than UTF-8 are
-    detected, and also whether quotation marks are plain characters. The description records all of these. With
+    `text`, `label` and `split` are column names. If `split` is None, a column of split names is used; "" is no column.
+    If `language` is None, it is guessed. Encodings other than UTF-8 are detected, and also whether quotation marks are
+    plain characters. The description records all of these, and `names` of labels with invisible characters. With
     `replace`, a source of this name that this function has written is replaced, and keeps the keys that the user has
     added. Raises ParameterError for an invalid or existing name, one that ends like a growing data set, or an
     unsuitable file type or label column, InputMissingError for a missing file, DataError for a file that cannot be
@@ -92,9 +99,7 @@ def add_source(
             f"--name is {name!r}; choose a name that does not end with {GROWING_SUFFIX}, as those of epigram retrain do"
         )
     known = known_checksums(description, replace=replace)
-    options = {"text": text, "label": label, "split": split}
-    read = tables.detect(file, {key: value for key, value in options.items() if value is not None})
-    frame = pl.concat(tables.reader_of(read).read(file))
+    found = inspect(file, {"text": text, "label": label, "split": split, "label_separator": label_separator})
     import yaml
 
     copy, digest = LOCAL_FOLDER / f"{name}{file.suffix.lower()}", sha256(file)
@@ -103,14 +108,14 @@ def add_source(
     values = {
         "name": name,
         "about": f"{file.name}, added with epigram add",
-        "language": language or _guess_language(frame),
-        "task": "multi" if frame.schema["label"] == pl.List(pl.String) else "single",
+        "language": language or found.language,
+        "task": found.task,
         "licence": "your own data",
         "files": [{"path": copy.name, "local": copy.as_posix(), "sha256": digest}],
-        "read": read,
-        "splits": {} if split is None else _find_splits(frame, file),
-        "labels": _find_labels(frame, label, file),
-        "rows": {"all": frame.height},
+        "read": found.read,
+        "splits": found.splits,
+        "labels": found.labels,
+        "rows": {"all": found.rows},
     }
     if description.exists():
         values = with_own_keys(values, description, keep_language=language is None)
@@ -119,43 +124,4 @@ def add_source(
         if sha256(temporary) != digest:
             raise DataError(f"{file} changed while it was read; add it again when it is complete")
     write_text(description, HEAD + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118))
-    return description
-
-
-def _guess_language(frame: pl.DataFrame) -> str:
-    """Return zh if more than a tenth of the characters of the first 1,000 texts are Han, else en."""
-    text = "".join(frame["text"].head(1000))
-    return "zh" if len(re.findall(HAN, text)) * 10 > len(text) else "en"
-
-
-def _find_labels(frame: pl.DataFrame, column: str, file: Path) -> list[str]:
-    """Return the labels, numbers sorted by value. Raise ParameterError if the column is unlikely to hold labels."""
-    each = frame["label"].explode() if frame.schema["label"] != pl.String else frame["label"]
-    found = [label for label in each.drop_nulls().str.strip_chars().unique() if label]
-    if len(found) < 2:
-        raise DataError(
-            f"{file} has {frame.height} rows with the labels {found} in {column!r}; expected at least two labels"
-        )
-    if invalid := sorted(label for label in found if CONTROL_CHARACTER.search(label)):
-        raise DataError(
-            f"{file} has the label {shown(repr(invalid[0]))} with a control character; remove the character"
-        )
-    if len(found) > 20 and len(found) * 2 > frame.height:
-        raise ParameterError(
-            f"--label is {column!r}, but this column of {file} has {len(found)} different values in {frame.height} "
-            "rows; choose the column with the labels"
-        )
-    return sorted(found, key=lambda label: ((number := parse_integer(label)) is None, number or 0, label))
-
-
-def _find_splits(frame: pl.DataFrame, file: Path) -> dict[str, list[str]]:
-    found: Iterable[str] = frame["split"].fill_null("").str.strip_chars().unique().sort()
-    splits: dict[str, list[str]] = {}
-    for value in found:
-        if value.lower() not in SPLIT_BY_NAME:
-            raise DataError(
-                f"{file} has the unknown split {value!r}; expected {', '.join(SPLIT_BY_NAME)}; "
-                "omit --split to create new splits"
-            )
-        splits.setdefault(SPLIT_BY_NAME[value.lower()], []).append(value)
-    return splits
+    return AddedSource(description, found.rows, found.notes)

@@ -10,6 +10,7 @@ from epigram.core.limits import list_names, most_frequent
 from epigram.core.templates import environment
 from epigram.data.validation import violations
 from epigram.data.validation.cross_row_rules import RuleResults
+from epigram.data.validation.label_checks import label_notes, list_notes, rows_by_label
 from epigram.data.validation.settings import Action
 from epigram.data.validation.token_labels import MARKED, PLAIN
 
@@ -47,6 +48,13 @@ def dropped_repeats(distinct: str | None) -> list[str]:
     return [
         f"Training rows with {same[distinct]} as an earlier training row or a row of dev or test were dropped when "
         "the data was read."
+    ]
+
+
+def repeated_headers(rows: Mapping[str, int]) -> list[str]:
+    """Return notes on rows that repeat the column names; `rows` counts them by file."""
+    return [
+        f"Rows of {file} that repeat the column names: {number:,} left out." for file, number in rows.items() if number
     ]
 
 
@@ -98,6 +106,12 @@ def absent_labels(labels: Mapping[str, Sequence[str]]) -> list[str]:
         for split, names in labels.items()
         if names
     ]
+
+
+def labels_to_check(lists: Mapping[tuple[str, ...], int], *, multi: bool) -> list[str]:
+    """Return notes on labels that are probably not meant; `lists` counts the rows of each label or list of labels."""
+    notes = [*(list_notes(lists) if multi else []), *label_notes(rows_by_label(lists))]
+    return [f"{note[:1].upper()}{note[1:]}." for note in notes]
 
 
 Report = Mapping[str, Any]

@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from epigram.data.sources.source import ROLES
+from epigram.data.validation.label_checks import rows_by_label
 from epigram.text.dataset.text_matching import LOOSE, loose_text
 from epigram.text.dataset.validated_corpus import SPLITS
 
@@ -126,16 +127,16 @@ class LabelCodes:
             self.lists.append(labels)
         return self._known[labels]
 
-    def counts(self, mask: NDArray[np.bool_]) -> dict[str, int]:
-        """Return the number of rows of each label among the rows with `mask` (N,) true."""
+    def list_counts(self, mask: NDArray[np.bool_]) -> dict[tuple[str, ...], int]:
+        """Return the number of rows of each list of labels among the rows with `mask` (N,) true."""
         rows = np.zeros(len(self.lists), np.int64)
         for here in _slices(len(mask)):
             rows += np.bincount(self.codes[here][mask[here]], minlength=len(rows))
-        found: dict[str, int] = {}
-        for labels, number in zip(self.lists, rows.tolist(), strict=True):
-            for label in labels if number else ():
-                found[label] = found.get(label, 0) + number
-        return found
+        return {labels: number for labels, number in zip(self.lists, rows.tolist(), strict=True) if number}
+
+    def counts(self, mask: NDArray[np.bool_]) -> dict[str, int]:
+        """Return the number of rows of each label among the rows with `mask` (N,) true."""
+        return rows_by_label(self.list_counts(mask))
 
     def first(self, rows: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the position in `rows` of the first row of each code, or len(rows) if there is none."""

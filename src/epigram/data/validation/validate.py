@@ -61,11 +61,14 @@ class Validated:
     report: dict[str, Any]
 
 
-def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) -> Validated:
+def validate(
+    frame: pl.LazyFrame, source: Source, settings: ValidateSettings, headers: Mapping[str, int] | None = None
+) -> Validated:
     """Check `frame` (text, label or labels, split, file, line, …) by all rules and split it into train, dev and test.
 
     A row without a split counts as train; a missing text counts as an empty one. The column `row` numbers the rows as
     read, and they keep that order. Rows are read in batches; memory holds only texts that several rows share.
+    `headers` counts the rows of each file that were left out because they repeat the column names.
     Raises DataError with all violations at once, ParameterError if a split cannot be cut with the given settings.
     """
     rows, tokens_only = Rows(frame), source.task == "tokens"
@@ -99,6 +102,7 @@ def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) ->
     notes = [
         *data_report.inferred_labels(token_labels if tokens_only else []),
         *data_report.dropped_repeats(source.distinct),
+        *data_report.repeated_headers(headers or {}),
         *data_report.rows_without_split(rows.unassigned % rows.count),
         *data_report.rule_violations(results, actions),
         *data_report.leaked_texts(leaking["left"], leaking["found"]),
@@ -106,6 +110,7 @@ def validate(frame: pl.LazyFrame, source: Source, settings: ValidateSettings) ->
         *sample_notes,
         *(describe_folds(int((split == TRAIN).sum()), folds, settings.split_seed, scored=scored) if folds else []),
         *data_report.absent_labels(absent_labels(classes)),
+        *data_report.labels_to_check(label_codes.list_counts(results.kept != NO_SPLIT), multi=source.task == "multi"),
     ]
     parts, flagged = _output_parts(rows, split, after, fold)
     corpus = replace(_describe_corpus(source, labels, token_labels, parts, flagged, notes), folds=folds)

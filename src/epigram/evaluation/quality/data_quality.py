@@ -4,7 +4,7 @@
     near_duplicates.csv   pairs of similar texts with different labels, the most similar first, at most 1,000
     learning_curve.json   accuracy by number of training rows, and with twice the rows
 
-A run copies them into its folder.
+A run copies them into its folder. A text that a spreadsheet program would run as a formula begins with an apostrophe.
 """
 
 from __future__ import annotations
@@ -78,8 +78,10 @@ def _write_csv(path: Path, kind: type[Suspect] | type[Pair], records: Sequence[S
     """Write one line per record, and a heading also if there are none."""
     import polars as pl
 
+    from epigram.core.spreadsheet import escape_formulas
+
     columns = {"int": pl.Int64, "float": pl.Float64, "str": pl.String}
     schema = {name: columns[str(hint)] for name, hint in kind.__annotations__.items()}
-    frame = pl.DataFrame([asdict(record) for record in records], schema)
+    frame, _ = escape_formulas(pl.DataFrame([asdict(record) for record in records], schema))
     with atomic_file(path) as temporary:
         frame.write_csv(temporary, float_precision=4)

@@ -1,0 +1,96 @@
+"""Columns of JSON values, typed by their role: strings, or lists of strings for labels and tokens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import partial
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from epigram.core.config_types import shown
+from epigram.core.errors import DataError
+from epigram.data.label_values import LISTS, label_text, split_labels
+
+if TYPE_CHECKING:
+    from epigram.data.tables import TableReader
+
+Convert = Callable[[Any], Any]
+
+
+class NestedValueError(ValueError):
+    """Error for a list or an object in place of a string or a number."""
+
+
+def json_columns(
+    values: Mapping[str, Sequence[Any]], lists: Container[str], reader: TableReader, path: Path, lines: Sequence[int]
+) -> pl.DataFrame:
+    """Return `values`, the values of each key of the rows, as columns.
+
+    `lists` has the keys that have a list in any row of the file. A label or tokens among them have the type list in
+    every row. Spans are JSON texts, and so are all values but strings of a key without a role. Raises DataError, with
+    the number of the row from `lines`, for a text or a label that is an object or, with another type expected, a list.
+    """
+    columns = []
+    for name, column in values.items():
+        kind, convert = _conversion(name, lists, reader)
+        found = []
+        for line, value in zip(lines, column, strict=True):
+            try:
+                found.append(convert(value))
+            except NestedValueError:
+                raise _nested_error(f"{path} line {line}: {name!r}", value) from None
+        columns.append(pl.Series(name, found, kind))
+    return pl.DataFrame(columns)
+
+
+def _conversion(name: str, lists: Container[str], reader: TableReader) -> tuple[pl.DataType, Convert]:
+    """Return the type of the column `name`, and the function for its values."""
+    separators = {reader.label: reader.label_separator, reader.tokens: " ", reader.token_labels: " "}
+    if name in separators and name in lists:
+        return pl.List(pl.String), partial(_as_list, separator=separators[name])
+    if name == reader.label:
+        return pl.String(), partial(_label, separator=reader.label_separator)
+    if name in {*reader.text_columns, reader.split, reader.tokens, reader.token_labels}:
+        return pl.String(), plain_text
+    return pl.String(), _json if name == reader.spans else json_text
+
+
+def plain_text(value: Any) -> str | None:
+    """Return the text for a string, a number or a truth value. Raises NestedValueError."""
+    if isinstance(value, (dict, list)):
+        raise NestedValueError
+    return json_text(value)
+
+
+def json_text(value: Any) -> str | None:
+    """Return a string unchanged and any other value as JSON; None for null and NaN."""
+    return value if isinstance(value, str) else _json(value)
+
+
+def _json(value: Any) -> str | None:
+    is_nan = isinstance(value, float) and isnan(value)
+    return None if value is None or is_nan else json.dumps(value, ensure_ascii=False)
+
+
+def _label(value: Any, separator: str | None) -> str | None:
+    """Return the label; an object is a label only as JSON that `split_labels` reads."""
+    if isinstance(value, list) or (isinstance(value, dict) and separator != LISTS):
+        raise NestedValueError
+    return None if _json(value) is None else label_text(value)
+
+
+def _as_list(value: Any, separator: str | None) -> list[str | None] | None:
+    if isinstance(value, list):
+        return [_label(item, None) for item in value]
+    text = _label(value, separator)
+    return None if text is None else [text] if separator is None else [*split_labels(text, separator)]
+
+
+def _nested_error(where: str, value: Any) -> DataError:
+    text = json.dumps(value, ensure_ascii=False)
+    advice = f'; for labels of this form, set label_separator: "{LISTS}"' if "choices" in text else ""
+    return DataError(f"{where} is {shown(text)}; expected a string or a number{advice}")

@@ -1,0 +1,164 @@
+"""Content of a labelled file as `epigram add` describes it: how it is read, its splits and labels, and notes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import polars.selectors as cs
+
+from epigram.core.config_types import parse_integer, shown
+from epigram.core.errors import DataError, ParameterError
+from epigram.core.limits import list_names
+from epigram.data import tables
+from epigram.data.sources.source import CONTROL_CHARACTER
+from epigram.data.splitting import SPLIT_BY_NAME
+from epigram.data.tables import Options
+from epigram.data.validation.label_checks import label_notes, list_notes, rows_by_label, visible_label
+
+HAN = r"[\u4e00-\u9fff]"
+SPLIT_COLUMNS = {"split", "set", "fold", "partition", "subset"}  # names of columns that are likely to have splits
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What a file contains; `read` are the options to read it."""
+
+    read: Options
+    rows: int
+    language: str
+    task: str
+    labels: list[str]
+    splits: dict[str, list[str]]
+    notes: list[str]
+
+
+def inspect(file: Path, options: Options) -> Inspection:
+    """Inspect `file`, of which `options` name the columns; without `split`, a column with the names of splits is used.
+
+    Raises DataError for a file that cannot be read, with unknown splits or with fewer than two labels, ParameterError
+    for a column that is unlikely to hold labels, InputMissingError for a missing file.
+    """
+    read = tables.detect(file, {key: value for key, value in options.items() if value})
+    content, notes = _read(file, read), list[str]()
+    if options["split"] is None:
+        column, notes = _choose_split(content.values)
+        if column is not None:
+            read["split"] = column
+            content = _read(file, read)
+    if content.headers:
+        notes.append(f"rows that repeat the column names are left out: {content.headers:,}")
+    frame = content.rows
+    lists = _count_labels(frame["label"])
+    labels = rows_by_label(lists)
+    if names := {label: name for label in labels if (name := visible_label(label)) != label}:
+        read["names"] = names
+        notes.append(_names_note(names, labels))
+    visible = rows_by_label({(names.get(label, label),): rows for label, rows in labels.items()})
+    return Inspection(
+        read=read,
+        rows=frame.height,
+        language=_guess_language(frame),
+        task="multi" if any(len(each) != 1 for each in lists) else "single",
+        labels=_sort_labels([label for label in visible if label], frame.height, options["label"], file),
+        splits=_find_splits(frame, file) if "split" in frame.columns else {},
+        notes=[*notes, *(list_notes(lists) if frame.schema["label"] != pl.String else []), *label_notes(visible)],
+    )
+
+
+def _names_note(names: Mapping[str, str], rows: Mapping[str, int]) -> str:
+    return (
+        f"labels with invisible characters or decomposed letters: {list_names(map(ascii, names), 3)} "
+        f"({sum(rows[label] for label in names):,} rows); they are read as "
+        f"{list_names(map(repr, dict.fromkeys(names.values())), 3)} (read.names in the description)"
+    )
+
+
+@dataclass(frozen=True)
+class _Content:
+    """Rows of a file, the number of rows that were left out because they repeat the column names, and `values`.
+
+    `values` has the values, in lower case, of each column of strings without a role. Of a column with another value
+    than the name of a split, some are left out.
+    """
+
+    rows: pl.DataFrame
+    headers: int
+    values: dict[str, set[str]]
+
+
+def _read(file: Path, options: Options) -> _Content:
+    reader, frames, values, headers = tables.reader_of(options), [], dict[str, set[str]](), 0
+    for lines, table in reader.tables(file):
+        rows = tables.map_columns(table, reader, file, lines)
+        is_header = reader.is_header(rows)
+        headers += int(is_header.sum())
+        frames.append(rows.filter(~is_header))
+        for column in table.filter(~is_header).select(cs.string() | cs.categorical() | cs.enum()):
+            known = values.setdefault(column.name, set())
+            if column.name not in {*reader.text_columns, reader.label} and known <= SPLIT_BY_NAME.keys():
+                found = column.cast(pl.String).fill_null("").str.strip_chars().str.to_lowercase().unique()
+                known.update(found)
+    return _Content(pl.concat(frames), headers, values)
+
+
+def _choose_split(values: Mapping[str, set[str]]) -> tuple[str | None, list[str]]:
+    """Return the column that has the splits, by its name or else by its values, and notes on columns of such a name."""
+    named = [name for name in values if name.strip().lower() in SPLIT_COLUMNS and values[name]]
+    fitting = [name for name, found in values.items() if found and found <= SPLIT_BY_NAME.keys()]
+    for name in sorted(fitting, key=lambda name: name not in named):
+        splits = {SPLIT_BY_NAME[value] for value in values[name]}
+        if name in named or (len(splits) > 1 and "train" in splits):
+            return name, []
+    return None, [
+        f"column {name!r} is not used: {other!r} is not the name of a split, such as train, dev or test"
+        for name in named
+        for other in sorted(values[name] - SPLIT_BY_NAME.keys())[:1]
+    ]
+
+
+def _guess_language(frame: pl.DataFrame) -> str:
+    """Return zh if more than a tenth of the characters of the first 1,000 texts are Han, else en."""
+    text = "".join(frame["text"].head(1000))
+    return "zh" if len(re.findall(HAN, text)) * 10 > len(text) else "en"
+
+
+def _count_labels(column: pl.Series) -> dict[tuple[str, ...], int]:
+    """Return the number of rows of each label, or of each list of labels; rows without a value are left out."""
+    label = pl.col("label")
+    is_list = isinstance(column.dtype, pl.List)
+    stripped = label.list.eval(pl.element().drop_nulls().str.strip_chars()) if is_list else label.str.strip_chars()
+    counted = column.to_frame("label").drop_nulls().group_by(stripped, maintain_order=True).len().iter_rows()
+    return {tuple(value) if is_list else (value,): rows for value, rows in counted}
+
+
+def _sort_labels(found: list[str], rows: int, column: str, file: Path) -> list[str]:
+    """Return the labels, numbers sorted by value. Raise an error if the column is unlikely to hold labels."""
+    if len(found) < 2:
+        raise DataError(f"{file} has {rows} rows with the labels {found} in {column!r}; expected at least two labels")
+    if invalid := sorted(label for label in found if CONTROL_CHARACTER.search(label)):
+        raise DataError(
+            f"{file} has the label {shown(repr(invalid[0]))} with a control character; remove the character"
+        )
+    if len(found) > 20 and len(found) * 2 > rows:
+        raise ParameterError(
+            f"--label is {column!r}, but this column of {file} has {len(found)} different values in {rows} "
+            "rows; choose the column with the labels"
+        )
+    return sorted(found, key=lambda label: ((number := parse_integer(label)) is None, number or 0, label))
+
+
+def _find_splits(frame: pl.DataFrame, file: Path) -> dict[str, list[str]]:
+    found: Iterable[str] = frame["split"].fill_null("").str.strip_chars().unique().sort()
+    splits: dict[str, list[str]] = {}
+    for value in found:
+        if value.lower() not in SPLIT_BY_NAME:
+            raise DataError(
+                f"{file} has the unknown split {value!r}; expected {', '.join(SPLIT_BY_NAME)}; "
+                "to create new splits, use --no-split"
+            )
+        splits.setdefault(SPLIT_BY_NAME[value.lower()], []).append(value)
+    return splits
