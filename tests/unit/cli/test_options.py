@@ -113,6 +113,8 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("add rows.csv", "--text review", {"add_source.text": "review"}),
     ("add rows.csv", "--label stars", {"add_source.label": "stars"}),
     ("add rows.csv", "--split part", {"add_source.split": "part"}),
+    ("add rows.csv", "--no-split", {"add_source.split": ""}),
+    ("add rows.csv", "--label-separator |", {"add_source.label_separator": "|"}),
     ("add rows.csv", "--language zh", {"add_source.language": "zh"}),
     ("add rows.csv", "--name mine", {"add_source.name": "mine"}),
     ("add rows.csv", "--replace", {"add_source.replace": True}),
@@ -135,6 +137,7 @@ REFUSED = [
     ("predict MODEL text --force", "--force needs a table and --out"),
     ("predict MODEL in.csv --out out.csv --json", "--out needs one table and no --json"),
     ("suggest MODEL pool.txt --out a.csv --count 0", "--count is 0"),
+    ("add rows.csv --split part --no-split", "--split is 'part', and --no-split is given"),
     ("init", "the folder is missing"),
 ]
 
