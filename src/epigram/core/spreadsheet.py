@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import polars as pl
-import polars.selectors as cs
+import re
 
-FORMULA = r"^[=+\-@\t\r]."  # first characters of a formula; one character alone is none
-NUMBER = r"^[+-]?(\d[\d.,]*|\.\d+)([eE][+-]?\d+)?%?$"
+import polars as pl
+
+# More than one character, of which the first begins a formula, and no number.
+FORMULA = re.compile(r"(?![+-]?(\d[\d.,]*|\.\d+)(e[+-]?\d+)?%?\Z)[=+\-@\t\r].", re.DOTALL | re.IGNORECASE)
 
 
 def escape_formulas(frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Return the frame with an apostrophe before each text that a spreadsheet would run, and the number of these."""
-    text = cs.string()
-    is_formula = text.str.contains(FORMULA) & ~text.str.contains(NUMBER)
-    found = frame.select(is_formula.sum()).row(0) if frame.select(text).width else ()
-    return frame.with_columns(pl.when(is_formula).then(text.str.replace("^", "'")).otherwise(text)), sum(found)
+    """Return the frame with an apostrophe before each text that a spreadsheet would run, and the number of these.
+
+    Column names are escaped too, and not counted.
+    """
+    texts = [column for column in frame if column.dtype == pl.String]
+    escaped = [pl.Series(column.name, [text and _escape(text) for text in column], pl.String) for column in texts]
+    changed = sum(int((one != other).sum()) for one, other in zip(texts, escaped, strict=True))
+    return frame.with_columns(escaped).rename(_escape), changed
+
+
+def _escape(text: str) -> str:
+    return f"'{text}" if FORMULA.match(text) else text

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from epigram.data.tables import TableReader
 
 Convert = Callable[[Any], Any]
+ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class NestedValueError(ValueError):
@@ -50,47 +51,40 @@ def json_columns(
 def _conversion(name: str, lists: Container[str], reader: TableReader) -> tuple[pl.DataType, Convert]:
     """Return the type of the column `name`, and the function for its values."""
     separators = {reader.label: reader.label_separator, reader.tokens: " ", reader.token_labels: " "}
+    separator = separators.get(name)
     if name in separators and name in lists:
-        return pl.List(pl.String), partial(_as_list, separator=separators[name])
-    if name == reader.label:
-        return pl.String(), partial(_label, separator=reader.label_separator)
-    if name in {*reader.text_columns, reader.split, reader.tokens, reader.token_labels}:
-        return pl.String(), plain_text
-    return pl.String(), _json if name == reader.spans else json_text
+        return pl.List(pl.String), partial(_as_list, separator=separator)
+    if name in {*reader.text_columns, reader.split, *separators}:
+        return pl.String(), partial(_as_text, objects=separator == LISTS)
+    return pl.String(), partial(_as_json, strings=name == reader.spans)
 
 
-def plain_text(value: Any) -> str | None:
-    """Return the text for a string, a number or a truth value. Raises NestedValueError."""
-    if isinstance(value, (dict, list)):
+def _as_text(value: Any, *, objects: bool = False) -> str | None:
+    """Return the text or the label for a value that is no list; `objects` are JSON, which `split_labels` reads."""
+    if isinstance(value, list) or (isinstance(value, dict) and not objects):
         raise NestedValueError
-    return json_text(value)
+    return None if _is_missing(value) else label_text(value)
 
 
-def json_text(value: Any) -> str | None:
-    """Return a string unchanged and any other value as JSON; None for null and NaN."""
-    return value if isinstance(value, str) else _json(value)
+def _as_json(value: Any, *, strings: bool) -> str | None:
+    """Return a value as JSON; `strings` too, which are otherwise unchanged."""
+    if isinstance(value, str) and not strings:
+        return value
+    return None if _is_missing(value) else ENCODE(value)
 
 
-def _json(value: Any) -> str | None:
-    is_nan = isinstance(value, float) and isnan(value)
-    return None if value is None or is_nan else json.dumps(value, ensure_ascii=False)
-
-
-def _label(value: Any, separator: str | None) -> str | None:
-    """Return the label; an object is a label only as JSON that `split_labels` reads."""
-    if isinstance(value, list) or (isinstance(value, dict) and separator != LISTS):
-        raise NestedValueError
-    return None if _json(value) is None else label_text(value)
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and isnan(value))
 
 
 def _as_list(value: Any, separator: str | None) -> list[str | None] | None:
     if isinstance(value, list):
-        return [_label(item, None) for item in value]
-    text = _label(value, separator)
+        return [_as_text(item) for item in value]
+    text = _as_text(value, objects=separator == LISTS)
     return None if text is None else [text] if separator is None else [*split_labels(text, separator)]
 
 
 def _nested_error(where: str, value: Any) -> DataError:
-    text = json.dumps(value, ensure_ascii=False)
+    text = ENCODE(value)
     advice = f'; for labels of this form, set label_separator: "{LISTS}"' if "choices" in text else ""
     return DataError(f"{where} is {shown(text)}; expected a string or a number{advice}")

@@ -46,7 +46,7 @@ def table_writer(path: Path, keys: Sequence[str] = ()) -> Iterator[Write]:
                 _merge_parts(Path(folder), temporary)
             return
         with temporary.open("wb") as file:
-            yield _json_writer(file) if kind == ".jsonl" else _csv_writer(file, kind, keys)
+            yield _line_writer(file, kind, keys)
 
 
 def _parquet_writer(folder: Path, keys: Sequence[str]) -> Write:
@@ -62,35 +62,35 @@ def _merge_parts(folder: Path, path: Path) -> None:
     pl.scan_parquet(sorted(folder.iterdir()), glob=False).sink_parquet(path, maintain_order=True)
 
 
-def _json_writer(file: IO[bytes]) -> Write:
+def _line_writer(file: IO[bytes], kind: str, keys: Sequence[str]) -> Write:
     def write(rows: pl.DataFrame) -> None:
-        if RAW in rows.columns:
-            lines = append_keys(rows[RAW], _added(rows))
-            file.writelines(f"{line}\n".encode() for line in lines)
+        if kind == ".jsonl" and RAW in rows.columns:
+            file.writelines(f"{line}\n".encode() for line in append_keys(rows[RAW], _added(rows)))
             return
-        if binary := [column for column in rows if _has_binary(column.dtype)]:
-            raise _type_error(".jsonl", f"{binary[0].name!r} has the type {binary[0].dtype}")
-        rows.write_ndjson(file)
-
-    return write
-
-
-def _csv_writer(file: IO[bytes], kind: str, keys: Sequence[str]) -> Write:
-    def write(rows: pl.DataFrame) -> None:
         columns = as_columns(rows, keys)
         try:
+            if kind == ".jsonl":
+                _check_json(columns)
+                columns.write_ndjson(file)
+                return
             plain = columns.with_columns(_as_json(columns))
             plain.write_csv(file, separator=SEPARATORS[kind], include_header=file.tell() == 0)
         except (pl.exceptions.ComputeError, TypeError) as error:
             if getattr(error, "errno", None) or "os error" in str(error):
                 raise
-            raise _type_error(kind, str(error).partition("\n")[0]) from None
+            reason = str(error).partition("\n")[0]
+            raise ParameterError(
+                f"a column cannot be written as {kind} ({reason}); write a .parquet file instead (--out)"
+            ) from None
 
     return write
 
 
-def _type_error(kind: str, reason: str) -> ParameterError:
-    return ParameterError(f"a column cannot be written as {kind} ({reason}); write a .parquet file instead (--out)")
+def _check_json(rows: pl.DataFrame) -> None:
+    """Raise TypeError for a column with bytes, which make polars panic."""
+    for column in rows:
+        if _has_binary(column.dtype):
+            raise TypeError(f"{column.name!r} has the type {column.dtype}")
 
 
 def _has_binary(dtype: Any) -> bool:

@@ -100,7 +100,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("predict MODEL", "--file texts.txt", {"printed": "a\t1.000\tnice soup\n"}),
     ("predict MODEL text", "--min-confidence 0.5", {"open_predictor.min_confidence": 0.5}),
     ("predict MODEL text", "--require-signature key.pem", {"require_signature.key": Path("key.pem")}),
-    ("predict MODEL in.csv", "--out out.csv", {"predict_table.out": Path("out.csv")}),
+    ("predict MODEL texts.txt", "--out out.csv", {"predict_table.out": Path("out.csv")}),
     ("predict MODEL in.csv --out out.csv", "--text review", {"predict_table.text": "review"}),
     ("predict MODEL in.csv --out out.csv", "--force", {"predict_table.force": True}),
     ("suggest MODEL pool.txt --out a.csv", "--out b.csv", {"check_output.path": Path("b.csv")}),

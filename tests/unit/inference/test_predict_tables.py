@@ -61,7 +61,7 @@ def test_the_table_is_read_predicted_and_written_in_chunks(
     monkeypatch.setattr(tables, "BATCH_TEXTS", 10)
     texts = [f"{ROWS[i % 3][1].split()[0]} {'unseen ' * 20}{i}" for i in range(1000)]
     predictor, asked, read, written = Predictor(model), list[int](), list[int](), list[int]()
-    answer, lines, chunks = predictor.predict, table_writer._csv_writer, TableFile.chunks
+    answer, lines, chunks = predictor.predict, table_writer._line_writer, TableFile.chunks
     monkeypatch.setattr(predictor, "predict", lambda given: (asked.append(len(given)), answer(given))[1])
 
     def noted(*arguments: object) -> Callable[[pl.DataFrame], None]:
@@ -73,7 +73,7 @@ def test_the_table_is_read_predicted_and_written_in_chunks(
             read.append(chunk.height)
             yield chunk
 
-    monkeypatch.setattr(table_writer, "_csv_writer", noted)
+    monkeypatch.setattr(table_writer, "_line_writer", noted)
     monkeypatch.setattr(TableFile, "chunks", sized)
     source = write(pl.DataFrame({"text": texts}), tmp_path / "in.csv")
     counts = tables.predict_table(predictor, source, tmp_path / "out.csv", text="text")

@@ -190,7 +190,9 @@ def test_formulas_are_escaped_in_a_file_for_a_spreadsheet(
     suffix: str, suggest: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cells = ["=1+1", "+86 1", "-a", "@b", "\tc", "-0.5", "+1,000", "-", "a=b", "'=1"]
-    rows = [{"text": f"{cell} soup {word}", "id": cell} for cell, word in zip(cells, "qwertyuiop", strict=True)]
+    rows = [
+        {"text": f"{cell} soup {word}", "id": cell, "=A1": 0} for cell, word in zip(cells, "qwertyuiop", strict=True)
+    ]
     pool, out = tmp_path / "pool.jsonl", tmp_path / f"next.{suffix}"
     pool.write_text("".join(json.dumps(row) + "\n" for row in rows))
     suggest(pool, "--out", out)
@@ -200,6 +202,7 @@ def test_formulas_are_escaped_in_a_file_for_a_spreadsheet(
         found = pl.read_parquet(out) if suffix == "parquet" else pl.read_csv(out, separator=",\t"[suffix == "tsv"])
     escaped = {f"'{cell}" if suffix in {"csv", "tsv"} and cell in cells[:5] else cell for cell in cells}
     assert set(found["id"]) <= escaped and found.height > 3
+    assert found.columns[2] == ("'=A1" if suffix in {"csv", "tsv"} else "=A1")
     note = capsys.readouterr().err
     assert ("cells that begin with =, +, - or @" in note) is (suffix in {"csv", "tsv"})
 

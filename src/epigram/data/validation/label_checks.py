@@ -73,7 +73,7 @@ def _joined_labels(rows: Rows) -> list[str]:
     return [
         f"rows with labels that look like several labels in one, such as {list_names(map(_quoted, labels), 3)}: "
         f'{sum(rows[label] for label in labels):,}; if they are, set read.label_separator: "{separator}" and task: '
-        f"multi in data/sources (epigram add --label-separator '{separator}')"
+        f"multi in data/sources (epigram add --replace --label-separator '{separator}')"
         for separator, labels in found.items()
         if labels
     ]
