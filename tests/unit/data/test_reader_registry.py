@@ -270,10 +270,33 @@ def test_conllu_leaves_out_ranges_and_empty_nodes(tmp_path: Path) -> None:
 
 def test_sentiment_trees(tmp_path: Path) -> None:
     tree = "(3 (2 (2 -LRB-) (3 Good)) (1 and\\/or))\n"
-    frame = read(tmp_path, tree, load_source("sst", SOURCES).read)
+    options = {**load_source("sst", SOURCES).read, "phrases": None}
+    frame = read(tmp_path, tree, options)
     assert frame.select("text", "label", "token_labels").row(0) == ("( Good and/or", "P", ["O", "P", "N"])
     with pytest.raises(DataError, match="line 2 is not a tree"):
         read(tmp_path, tree + "good film\n", {"reader": "trees"})
+
+
+@pytest.mark.parametrize(
+    ("tree", "labels"),
+    [
+        ("(2 (2 a) (2 b))", "OO"),
+        ("(3 (2 a) (3 (2 very) (3 good)))", "OOP"),  # the leaf is smaller than the phrase, and has its label
+        ("(3 (2 a) (1 (2 not) (2 it)))", "PPP"),  # positive over negative
+        ("(1 (2 a) (3 (2 not) (2 it)))", "NPP"),
+        ("(1 (2 (2 a) (2 b)) (2 (2 c) (2 d)))", "OOOO"),  # a phrase of four words
+        ("(2 (1 (2 a) (1 (2 b) (2 c))) (0 d))", "ONNN"),
+        ("(4 (0 bad) (4 (2 film) (2 ever)))", "NPP"),
+    ],
+)
+def test_a_word_has_the_label_of_its_smallest_phrases(tree: str, labels: str, tmp_path: Path) -> None:
+    frame = read(tmp_path, f"{tree}\n", load_source("sst", SOURCES).read)
+    assert frame["token_labels"].to_list() == [list(labels)]
+
+
+def test_a_tree_with_a_bracket_too_much_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"line 2 has a bracket too much: '\(3 \(2 a\)\)\)'"):
+        read(tmp_path, "(3 (2 a) (2 b))\n(3 (2 a)))\n", load_source("sst", SOURCES).read)
 
 
 def test_reuters_modapte(tmp_path: Path) -> None:
