@@ -35,9 +35,13 @@ def is_valid(config: dict[str, Any], labels: Any) -> bool:
         and math.isclose(sum(weights.values()), 1.0, abs_tol=1e-6)
         and has_type(temperature, float)
         and 0 < temperature < math.inf
-        and has_type(thresholds, list[float])
-        and len(thresholds) == len(labels)
+        and is_thresholds(thresholds, labels)
     )
+
+
+def is_thresholds(values: Any, labels: list[str]) -> bool:
+    """Return whether `values` are one probability for each label."""
+    return has_type(values, list[float]) and len(values) == len(labels) and all(0.0 <= value <= 1.0 for value in values)
 
 
 FORMAT, CARD = 1, "README.md"

@@ -150,7 +150,12 @@ class LinearSvm(nn.Module):
         self.scale: Tensor
 
     def load_state_dict(self, state: Mapping[str, Tensor], strict: bool = True, assign: bool = False) -> Any:
-        """Load the state of a saved SVM with any number of features."""
+        """Load the state of a saved SVM with any number of features. Raises ValueError for parts that do not fit."""
+        keys, features = state["keys"], len(state["keys"])
+        shapes = {"idf": (features,), "weight": (features, self.classes), "bias": (self.classes,), "scale": ()}
+        wrong = [name for name, shape in shapes.items() if tuple(state[name].shape) != shape]
+        if wrong or keys.dtype != torch.int64 or keys.ndim != 1 or (keys.diff() <= 0).any():
+            raise ValueError(f"{wrong[0] if wrong else 'keys'} has another shape or order than the model")
         self.install(state["keys"], state["idf"], state["weight"], state["bias"], float(state["scale"]))
 
     def features(self, tokens: Tokens) -> tuple[Tensor, Tensor, Tensor]:

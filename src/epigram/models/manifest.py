@@ -1,13 +1,15 @@
 """manifest.json of a model folder: facts about the model, the SHA-256 of its other files, and its provenance.
 
-The signature file is the only one that is not listed, because it also covers the manifest. The manifest of an ensemble
-lists the manifests of its members, the folders in `members`, instead of their files.
+The folder has exactly the listed files. The signature file is the only one that is not listed, because it also covers
+the manifest. The manifest of an ensemble lists the manifests of its members, the folders in `members`, instead of their
+files.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -127,10 +129,30 @@ def _members(folder: Path) -> list[Path]:
 
 
 def _entries(folder: Path) -> set[str]:
-    """Return the names of what a manifest in `folder` lists: its files, and the manifests of its members."""
-    members = _members(folder)
-    files = {path.name for path in folder.iterdir()} - {MANIFEST, SIGNATURE}
-    return (files - {MEMBERS} if members else files) | {member_manifest(member.name) for member in members}
+    """Return the names of what a manifest in `folder` lists: its files, and the manifests of its members.
+
+    Anything else, such as a folder or a link to one, is included by its name, which no manifest lists.
+    """
+    entries = {path.name for path in folder.iterdir()} - {MANIFEST, SIGNATURE}
+    if not _is_folder(folder / MEMBERS) or not (members := _members(folder)):
+        return entries
+    nested = {path: _is_folder(path) and (path / MANIFEST).is_file() for path in members}
+    names = {member_manifest(path.name) if found else f"{MEMBERS}/{path.name}" for path, found in nested.items()}
+    return entries - {MEMBERS} | names
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _check_signature(folder: Path) -> None:
+    """Raise DataError if the file of the signature does not have the form of one; its key is not needed for that."""
+    path = folder / SIGNATURE
+    if not os.path.lexists(path):
+        return
+    signature = read_json(path) if path.is_file() and not path.is_symlink() else None
+    if not isinstance(signature, dict) or not has_type(signature.get("dsseEnvelope"), dict[str, Any]):
+        raise DataError(f"{path} is not a signature; remove it, or sign the model again with `epigram sign`")
 
 
 def verify_files(folder: Path) -> set[str]:
@@ -148,6 +170,7 @@ def verify_files(folder: Path) -> set[str]:
             raise InputMissingError(f"{folder}/{name} is missing; restore the model's folder")
         if sha256(folder / name) != digest:
             raise DataError(f"{folder}/{name} was changed after the model was saved; restore the model's folder")
+    _check_signature(folder)
     return set(digests)
 
 

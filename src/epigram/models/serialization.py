@@ -27,7 +27,7 @@ from epigram.core.files import atomic_folder, read_json, write_json, write_tenso
 from epigram.core.machine import is_near_limit
 from epigram.models import manifest
 from epigram.models.classifier import Classifier
-from epigram.models.ensemble import require_single_model
+from epigram.models.ensemble import is_thresholds, require_single_model
 from epigram.models.model_card import CARD, model_card
 from epigram.models.recipe import Recipe, settings_of
 from epigram.models.sizes import check_sizes
@@ -176,12 +176,9 @@ def _load(folder: Path, graph: Callable[..., Any] | None) -> Saved:
     try:
         frame, multi = read_template(config["frame"]), config["task"] == "multi"
         thresholds = config.get("thresholds", [0.5] * len(labels))
-        if (
-            not has_type(config["system"], str)
-            or not has_type(thresholds, list[float])
-            or len(thresholds) != len(labels)
-        ):
-            raise TypeError("system or thresholds: missing or invalid")
+        known = has_type(config["system"], str) and config["task"] in ("single", "multi")
+        if not known or not is_thresholds(thresholds, labels):
+            raise TypeError("system, task or thresholds: missing or invalid")
         model = graph(folder / GRAPH, multi=multi) if exported and graph else _build(folder, config, frame, labels)
         return Saved(folder, config["system"], model, labels, frame, thresholds)
     except (*LOAD_ERRORS, ParameterError) as error:  # saved by another version, or with false sizes
@@ -246,4 +243,6 @@ def _read_weights(path: Path) -> dict[str, torch.Tensor]:
         raise DataError(
             f"{path} has weights of the unsupported type {shown(str(other.pop()))}; restore the model's folder"
         )
+    if broken := [name for name, tensor in weights.items() if not tensor.isfinite().all()]:
+        raise DataError(f"{path}: {shown(broken[0])} is NaN or infinite; restore the model's folder, or train it again")
     return weights

@@ -117,6 +117,14 @@ def test_an_unlisted_file_is_refused(path: str, copied: Path) -> None:
         manifest.verify(copied)
 
 
+def test_a_member_outside_of_the_folder_is_refused(copied: Path, tmp_path: Path) -> None:
+    (copied / "members/second").rename(tmp_path / "outside")
+    (copied / "members/second").symlink_to(tmp_path / "outside")
+    for read in (manifest.verify, open_predictor):
+        with pytest.raises(DataError, match=r"members/second is not listed in manifest\.json; remove it"):
+            read(copied)
+
+
 def test_a_member_that_was_exchanged_with_its_manifest_is_refused(copied: Path) -> None:
     shutil.rmtree(copied / "members/second")
     shutil.copytree(copied / "members/first", copied / "members/second")
@@ -135,6 +143,7 @@ def test_a_member_that_was_exchanged_with_its_manifest_is_refused(copied: Path) 
         {"temperature": 0.0},
         {"temperature": "1"},
         {"thresholds": [0.5]},
+        {"thresholds": [0.5, 0.5, float("nan")]},
         {"task": "other"},
         {"format": 2},
     ],

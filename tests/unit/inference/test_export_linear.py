@@ -20,6 +20,7 @@ from epigram.inference.predictors.runtimes import read_ngrams
 from epigram.nn.layers.ngrams import ngram_keys
 from tests.parity.reference.batches import padded_ids
 from tests.support.linear_models import SEVERAL, TRAIN, svm
+from tests.support.model_seeds import sealed
 
 for package in PACKAGES:
     pytest.importorskip(package, reason="requires the extra onnx")
@@ -107,6 +108,22 @@ def test_n_grams_that_export_would_not_write_are_refused(stored: str, tmp_path: 
     (tmp_path / "ngrams.json").write_text(stored)
     with pytest.raises(DataError, match=r"ngrams\.json is not a valid list of n-grams; export the model again"):
         read_ngrams(tmp_path / "ngrams.json")
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_n_grams_of_another_number_than_the_graph_s_are_refused(more: bool, tmp_path: Path) -> None:
+    model, out = svm(tmp_path, "en", TRAIN["en"]), tmp_path / "out"
+    export(model, out)
+    stored = json.loads((out / "ngrams.json").read_text())
+    pairs = stored["ngrams"]["2"]
+    absent = next([0, b] for b in range(stored["vocabulary"]) if [0, b] not in pairs)
+    stored["ngrams"]["2"] = sorted([*pairs, absent]) if more else pairs[:-1]
+    (out / "ngrams.json").write_text(json.dumps(stored))
+    sealed(out)
+    with pytest.raises(
+        DataError, match=r"ngrams\.json does not have the n-grams of model\.onnx; export the model again"
+    ):
+        Predictor(out)
 
 
 def test_the_n_grams_are_checked_like_any_file_and_eight_bits_are_refused(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from epigram.models.sizes import check_numbers, check_sizes
 from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.types import DataSpec
 from epigram.text.tokens.tokenizers import character_tokenizer
+from tests.support.linear_models import TRAIN, svm
 from tests.support.model_seeds import WORDS, saved_model, sealed
 
 FILES = ["README.md", "config.json", "history.json", "labels.json", "model.safetensors", "tokenizer.json"]
@@ -87,6 +89,106 @@ def test_a_file_that_the_manifest_does_not_list_is_refused(model: Path, name: st
         (model / name).write_text("{}")
     with pytest.raises(DataError, match=rf"{name} is not listed in manifest\.json; remove it"):
         load(model)
+
+
+@pytest.mark.parametrize(
+    "nested", ["members/z/evil.py", "members/evil.py", "members", "members/z/manifest.json", "more/evil.py"]
+)
+def test_a_nested_file_or_folder_is_refused(model: Path, nested: str) -> None:
+    place = model / nested
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if place.suffix:
+        place.write_text("{}")
+    else:
+        place.mkdir()
+    for read in (manifest.verify, load):
+        with pytest.raises(DataError, match=r"is not listed in manifest\.json; remove it"):
+            read(model)
+
+
+@pytest.mark.parametrize("content", ["", "junk", "[]", "{}", '{"dsseEnvelope": 1}', "link", "folder"])
+def test_a_signature_that_is_none_is_refused(model: Path, content: str) -> None:
+    path = model / "model.sig"
+    if content == "folder":
+        path.mkdir()
+    elif content == "link":
+        (model.parent / "model.sig").write_text('{"dsseEnvelope": {}}')
+        path.symlink_to(model.parent / "model.sig")
+    else:
+        path.write_text(content)
+    for read in (manifest.verify, load):
+        with pytest.raises(DataError, match=r"model\.sig is not (a signature|valid JSON)"):
+            read(model)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused(model: Path, value: float) -> None:
+    weights = load_file(model / "model.safetensors")
+    name = sorted(weights)[-1]
+    weights[name].view(-1)[0] = value
+    save_file(weights, model / "model.safetensors")
+    sealed(model)
+    with pytest.raises(DataError, match=rf"model\.safetensors: {name} is NaN or infinite"):
+        load(model)
+
+
+def test_a_prediction_that_is_no_number_is_an_error(model: Path) -> None:
+    """Weights that are finite, but whose products are not."""
+    weights = load_file(model / "model.safetensors")
+    save_file({name: tensor * 1e30 for name, tensor in weights.items()}, model / "model.safetensors")
+    sealed(model)
+    with pytest.raises(DataError, match="predicts NaN; restore the folder"):
+        Predictor(model).predict(["好店差"])
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("labels.json", lambda labels: [*labels, "more"]),
+        ("labels.json", lambda labels: labels[:1]),
+        ("config.json", lambda config: config | {"thresholds": [0.5, float("nan")]}),
+        ("config.json", lambda config: config | {"thresholds": [0.5, 1.5]}),
+        ("config.json", lambda config: config | {"thresholds": [0.5]}),
+        ("config.json", lambda config: config | {"frame": config["frame"] | {"vocabulary": len(WORDS) + 1}}),
+        ("config.json", lambda config: config | {"frame": config["frame"] | {"vocabulary": len(WORDS) - 1}}),
+        ("config.json", lambda config: config | {"task": "other"}),
+    ],
+)
+@pytest.mark.parametrize("kind", ["convolution", "svm"])
+def test_parts_that_do_not_fit_are_refused(
+    name: str, change: Callable[[Any], Any], kind: str, model: Path, tmp_path: Path
+) -> None:
+    folder = model if kind == "convolution" else svm(tmp_path, "en", TRAIN["en"])
+    Predictor(folder)
+    content = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps(change(content)))
+    sealed(folder)
+    with pytest.raises(DataError):
+        Predictor(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("keys", lambda keys: keys[:-1]),
+        ("keys", lambda keys: keys.flip(0)),
+        ("keys", lambda keys: keys.int()),
+        ("weight", lambda weight: weight[:-1]),
+        ("weight", lambda weight: weight[:, :-1]),
+        ("idf", lambda idf: idf[:-1]),
+        ("bias", lambda bias: bias[:-1]),
+        ("scale", lambda scale: scale.reshape(1)),
+    ],
+)
+def test_parts_of_an_svm_that_do_not_fit_are_refused(
+    name: str, change: Callable[[torch.Tensor], torch.Tensor], tmp_path: Path
+) -> None:
+    folder = svm(tmp_path, "en", TRAIN["en"])
+    weights = load_file(folder / "model.safetensors")
+    save_file({**weights, name: change(weights[name]).contiguous()}, folder / "model.safetensors")
+    sealed(folder)
+    with pytest.raises(DataError, match="has another shape or order than the model"):
+        load(folder)
 
 
 @pytest.mark.parametrize("name", ["extra.json", "../outside.json", "/etc/hostname", "."])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from epigram.core.arrays import Ragged
 from epigram.core.errors import DataError
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction, Word, words_of
-from epigram.inference.predictors.runtimes import OnnxModel, open_graph
+from epigram.inference.predictors.runtimes import NgramModel, OnnxModel, open_graph
 from epigram.models.batches import TextBatches
 from epigram.models.manifest import require_unchanged
 from epigram.models.precision import Precision, prepare_for_inference
@@ -49,8 +49,9 @@ class Predictor(BasePredictor):
         self.room, self.default_word_label = frame.room, next(iter(frame.token_labels), "")
         characters = frame.characters
         self.vocabulary = vocabulary = vocabulary_of(tokenizer)
-        if len(vocabulary) > frame.vocabulary:
-            raise DataError(f"{folder}/tokenizer.json has more tokens than the model's vocabulary; restore the folder")
+        counted = saved.model.counted.vocabulary if isinstance(saved.model, NgramModel) else frame.vocabulary
+        if not len(vocabulary) == frame.vocabulary == counted:
+            raise DataError(f"{folder}/tokenizer.json does not have the model's vocabulary; restore the folder")
         self.character_encoder = CharacterEncoder(characters) if characters else None
         self.word_weights: WordWeights | None = None
         if frame.pos_words is not None:
@@ -90,8 +91,11 @@ class Predictor(BasePredictor):
         return self._run_model(batches), truncated
 
     def _run_model(self, batches: TextBatches) -> Predicted:
-        """Run the model. Raises DataError if the number of classes in the output differs from the number of labels."""
+        """Run the model. Raises DataError for NaN and for another number of classes than labels in the output."""
         predicted, saved = predict(self.saved.model, batches, precision=self.precision), self.saved
+        outputs = [predicted.probabilities, *([] if predicted.tokens is None else [predicted.tokens])]
+        if not all(np.isfinite(each).all() for each in outputs):
+            raise DataError(f"{saved.folder} predicts NaN; restore the folder, or train the model again")
         for output, labels in ((predicted.logits, saved.labels), (predicted.tokens, saved.frame.token_labels)):
             if output is not None and output.shape[1] != len(labels):
                 raise DataError(

@@ -89,6 +89,21 @@ class NgramModel(OnnxModel):
     def __init__(self, path: Path, *, multi: bool) -> None:
         super().__init__(path, multi=multi)
         self.keys, self.counted = read_ngrams(path.with_name(NGRAMS))
+        if (len(self.keys) and not self._has_ngram(len(self.keys) - 1)) or self._has_ngram(len(self.keys)):
+            raise DataError(
+                f"{path.with_name(NGRAMS)} does not have the n-grams of {path.name}; export the model again"
+            )
+
+    def _has_ngram(self, index: int) -> bool:
+        """Return whether the graph has weights of the n-gram `index`; ONNX Runtime cannot tell their number."""
+        ngrams = np.array([[index]], dtype=np.int64)
+        try:
+            self.session.run(self.outputs, {"ngrams": ngrams, "counts": np.ones_like(ngrams)})
+        except Exception as error:  # the library's exceptions have no common base class
+            if is_out_of_memory(error):
+                raise
+            return False
+        return True
 
     def graph_inputs(self, tokens: Tokens) -> dict[str, NDArray[Any]]:
         """Return the indices of the known n-grams and their counts, one row per text, padded with counts of 0."""
