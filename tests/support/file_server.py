@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+HALVES = {"cut", "reset", "drip", "cut, no length"}  # troubles after half of a file
+
 
 class Server(ThreadingHTTPServer):
     """Server of `files` with `headers`; each request of a path consumes one of its `troubles` first."""
@@ -66,11 +68,11 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         if start or trouble == "unasked range":
             self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
-        if trouble != "no length":
+        if "no length" not in trouble:
             self.send_header("Content-Length", str(len(content) - start))
         self.end_headers()
         half = start + (len(content) - start) // 2
-        self.wfile.write(content[start : half if trouble in {"cut", "reset", "drip"} else len(content)])
+        self.wfile.write(content[start : half if trouble in HALVES else len(content)])
         if trouble == "drip":
             self.drip(content[half:])
         if trouble == "reset":

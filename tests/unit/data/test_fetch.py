@@ -110,6 +110,28 @@ def test_a_file_without_a_checksum_is_of_one_version(server: Server, tmp_path: P
     assert (tmp_path / "raw/train.csv").read_bytes() == CONTENT[::-1]
 
 
+@pytest.mark.parametrize(
+    ("hashed", "counted", "told"), [(False, False, True), (True, False, False), (False, True, False)]
+)
+def test_a_file_of_unknown_length_needs_a_checksum_or_a_number_of_rows(
+    hashed: bool, counted: bool, told: bool, server: Server, tmp_path: Path
+) -> None:
+    """The connection breaks after half of the file, which then looks like all of it."""
+    server.files["train.csv"], server.troubles["train.csv"] = CONTENT, ["cut, no length"]
+    file = one(server, sha256=DIGEST if hashed else None)
+    fetching = replace(fetcher(tmp_path, tries=1), counted=counted)
+    if told:
+        with pytest.raises(DataError, match=r"is sent without its length.*; set sha256 of the file, or rows"):
+            fetching.fetch(file, tmp_path / "raw")
+        assert not (tmp_path / "raw/train.csv").exists()
+    elif hashed:
+        with pytest.raises(DataError, match="has the checksum"):
+            fetching.fetch(file, tmp_path / "raw")
+    else:
+        fetching.fetch(file, tmp_path / "raw")  # the validation compares the number of rows
+        assert (tmp_path / "raw/train.csv").read_bytes() == CONTENT[: len(CONTENT) // 2]
+
+
 def test_the_declared_size_is_the_limit(server: Server, tmp_path: Path) -> None:
     server.files["train.csv"] = CONTENT
     with pytest.raises(DataError, match="larger than 102,399 bytes"):

@@ -8,10 +8,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from epigram.core.errors import DataError, InputMissingError, ParameterError, SourceUnavailableError
+from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError, SourceUnavailableError
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import File
+from epigram.data.sources.sql_and_hub import write_table
 
 pytest.importorskip("adbc_driver_sqlite", reason="requires the extra sql")
 
@@ -63,6 +64,74 @@ def test_faults_of_a_database(database: str, tmp_path: Path) -> None:
     assert not (tmp_path / "other.db").exists()
 
 
+def test_an_error_while_a_query_runs_is_final(database: str, tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("no database at all, " * 99)
+    for address, query in (
+        (database, "SELECT abs(-9223372036854775808) FROM reviews"),
+        (database, "SELECT json('{') FROM reviews"),
+        ("sqlite:///text.db", ALL),
+    ):
+        with pytest.raises((DataError, ParameterError), match=r"the query fails|invalid query") as caught:
+            fetch(address, query, tmp_path)
+        assert "try again" not in str(caught.value) and "\n" not in str(caught.value)
+
+
+class OperationalError(Exception):
+    """Error with the name and the attribute of the driver's class."""
+
+    def __init__(self, text: str, sqlstate: str | None = None) -> None:
+        super().__init__(text)
+        self.sqlstate = sqlstate
+
+
+class InternalError(OperationalError):
+    """Another class of the driver."""
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (OperationalError("IO: [libpq] Failed to connect: connection refused"), 69),
+        (OperationalError('IO: [libpq] Failed to connect: could not translate host name "db" to address'), 69),
+        (OperationalError("IO: [libpq] server closed the connection unexpectedly"), 69),
+        (OperationalError("IO: [libpq] FATAL: the database system is starting up"), 69),
+        (OperationalError("IO: [libpq] FATAL: sorry, too many clients already"), 69),
+        (OperationalError("IO: [libpq] terminating connection", "57P01"), 69),
+        (OperationalError("IO: [libpq] could not serialize access", "40001"), 69),
+        (OperationalError('IO: [libpq] FATAL: password authentication failed for user "me"'), 64),
+        (OperationalError('IO: [libpq] FATAL: database "x" does not exist'), 64),
+        (OperationalError('IO: [libpq] invalid port number: "x"'), 64),
+        (OperationalError("IO: [libpq] Failed to execute query: division by zero", "22012"), 65),
+        (InternalError("INTERNAL: unsupported type"), 65),
+        (OSError("[SQLite] Type mismatch in column 0: expected INT64 but got STRING"), 65),
+    ],
+)
+def test_only_a_failed_connection_is_tried_again(error: Exception, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(pl, "read_database_uri", fail)
+    with pytest.raises(EpigramError) as caught:
+        write_table("postgresql://me:hunter2@db/x", "SELECT 1", Path("unused"))
+    assert caught.value.code == code
+    assert "hunter2" not in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("IO: database is locked", SourceUnavailableError), ("IO: database disk image is malformed", DataError)],
+)
+def test_of_a_file_only_a_lock_is_tried_again(
+    text: str, kind: type[EpigramError], database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OperationalError(text)
+
+    monkeypatch.setattr(pl, "read_database_uri", fail)
+    with pytest.raises(kind):
+        fetch(database, ALL, tmp_path)
+
+
 def test_no_message_shows_a_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PASSWORD", "hunter2")
     monkeypatch.setenv("EPIGRAM_SOURCE_VARIABLES", "PASSWORD")
@@ -89,7 +158,7 @@ def test_a_query_that_writes_is_refused_and_changes_nothing(database: str, tmp_p
     ):
         with pytest.raises(ParameterError, match="the query must start with SELECT, WITH, VALUES or TABLE"):
             fetch(database, query, tmp_path)
-    with pytest.raises(SourceUnavailableError, match="cannot be queried"):
+    with pytest.raises(DataError, match=r"the query fails: .*readonly database"):
         fetch(database, "WITH n AS (SELECT 9) INSERT INTO reviews SELECT 9, 'x', 1 RETURNING *", tmp_path)
     assert (tmp_path / "reviews.db").read_bytes() == before
     assert not (tmp_path / "other.db").exists()

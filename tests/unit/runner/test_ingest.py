@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from hashlib import sha256
 from pathlib import Path
 
@@ -147,6 +148,23 @@ def test_a_folder_whose_files_are_inputs_of_the_pipeline_is_no_inbox(tmp_path: P
         (tmp_path / ".dvcignore").write_text(ignored)
     with pytest.raises(ParameterError, match=r"retrain\.incoming is in .* the line /data/local/in2 to \.dvcignore, or"):
         inbox.inbox_folder(tmp_path, "data/local/in2/new")
+
+
+def test_a_query_that_fails_is_no_empty_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("adbc_driver_sqlite", reason="requires the extra sql")
+    with sqlite3.connect(tmp_path / "x.db") as connection:
+        connection.execute("CREATE TABLE said (text TEXT)")
+    connection.close()
+    monkeypatch.setattr(inbox, "check_ignored", lambda *_: None)
+    monkeypatch.chdir(tmp_path)
+
+    def query(text: str) -> list[Path]:
+        settings = RetrainSettings(database=Query(url="sqlite:///x.db", query=text))
+        return ingest.query_database(tmp_path, settings, tmp_path / "rows.parquet")
+
+    assert query("SELECT text FROM said") == []
+    with pytest.raises(DataError, match="the query fails: .*overflow"):
+        query("SELECT abs(-9223372036854775808) AS text")
 
 
 @pytest.mark.parametrize("path", ["data/local/x.db", "{root}/data/local/x.db"])

@@ -27,10 +27,14 @@ ARCHIVE_NAME = re.compile(r"\.(tar|tar\.gz|tgz|zip)$|/tar\.gz/", re.IGNORECASE) 
 
 @dataclass
 class Fetcher:
-    """Fetcher of source files; downloads stay in `downloads` until `clear`, so that an interrupted run can resume."""
+    """Fetcher of source files; downloads stay in `downloads` until `clear`, so that an interrupted run can resume.
+
+    `counted`: the number of rows in the files is known, and is compared with the number that is read.
+    """
 
     downloads: Path
     settings: DownloadSettings
+    counted: bool = False
     pause: float = 1.0  # seconds before the second try
     used: list[Path] = field(default_factory=list)
 
@@ -80,9 +84,15 @@ class Fetcher:
         )
         from_mirror = address not in file.addresses
         self.used.append(downloaded)
-        resume = resume and (file.sha256 is not None or (from_mirror and file.mirror_sha256 is not None))
+        hashed = file.sha256 is not None or (from_mirror and file.mirror_sha256 is not None)
         reused = downloaded.exists() or download(
-            address, downloaded, self.settings, self.pause, max_bytes=file.max_bytes, resume=resume
+            address,
+            downloaded,
+            self.settings,
+            self.pause,
+            max_bytes=file.max_bytes,
+            resume=resume and hashed,
+            checked=hashed or self.counted,
         )
         try:
             _verify_and_unpack(downloaded, address, file, target)

@@ -37,20 +37,22 @@ def download(
     *,
     max_bytes: int = MAX_BYTES,
     resume: bool = False,
+    checked: bool = True,
 ) -> bool:
     """Download `address` to `target`, and return whether its bytes come from several responses.
 
     With `resume`, a partial download of an earlier try or run is continued; the caller then compares the file with a
-    checksum, because the server's file may have changed in between. `pause` is the delay in seconds before the second
-    try; it doubles with each try, up to 30 seconds.
+    checksum, because the server's file may have changed in between. If the caller cannot find out whether the file is
+    complete (`checked`), the response must announce its length: without one, a broken connection looks like the end.
+    `pause` is the delay in seconds before the second try; it doubles with each try, up to 30 seconds.
 
     Raises SourceUnavailableError after the last try and for a redirect to a private address, InputMissingError if the
-    server reports that the file does not exist, DataError for a file of more than `max_bytes`, ParameterError for an
-    invalid address.
+    server reports that the file does not exist, DataError for a file of more than `max_bytes` and for a missing length,
+    ParameterError for an invalid address.
     """
     part = part_path(target)
     part.parent.mkdir(parents=True, exist_ok=True)
-    transfer = _Transfer(address, part, settings, max_bytes)
+    transfer = _Transfer(address, part, settings, max_bytes, checked)
     last_error: Exception = SourceUnavailableError("not tried")
     for attempt in range(settings.tries):
         if attempt:
@@ -80,6 +82,7 @@ class _Transfer:
     part: Path
     settings: DownloadSettings
     max_bytes: int
+    checked: bool
 
     def attempt(self, start: int) -> int:
         """Request the bytes from `start` on and write them there, and return `start`; 0 if the server sends all bytes.
@@ -97,6 +100,11 @@ class _Transfer:
                 self.part.unlink(missing_ok=True)
                 raise _TransferError("the server sent another part of the file")
             response.raise_for_status()
+            if not self.checked and not response.headers.keys() & {"content-length", "transfer-encoding"}:
+                raise DataError(
+                    f"{redact_address(self.address)} is sent without its length, so that a part of the file would look "
+                    "like all of it; set sha256 of the file, or rows, in data/sources"
+                )
             start = start if partial else 0
             self._write(response, start)
         return start

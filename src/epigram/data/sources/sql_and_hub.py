@@ -27,11 +27,20 @@ READ_ONLY_QUERY = re.compile(
     r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*(?:SELECT|VALUES|WITH|TABLE)\b", re.IGNORECASE | re.DOTALL
 )
 QUERY_ERRORS = {"ProgrammingError", "NotSupportedError", "DataError"}
+# SQLSTATE classes after which a retry may succeed: connection, rollback, resources and shutdown.
+TEMPORARY_STATES = ("08", "40", "53", "57P")
+# Messages without a SQLSTATE: of a database that is busy, and about an address or a user that a server rejects.
+BUSY = re.compile(r"locked|busy|starting up|shutting down|too many|connection slots|recovery mode|administrator")
+REJECTED = re.compile(r"FATAL:|invalid|unrecognized|not supported|does not exist")
 SCANNERS: dict[str, Callable[[str], pl.LazyFrame]] = {
     ".parquet": pl.scan_parquet,
     ".csv": pl.scan_csv,
     ".jsonl": pl.scan_ndjson,
 }
+
+
+class EmptyTableError(DataError):
+    """Error for a query, or a file of the hub, that has no rows."""
 
 
 def is_table_address(address: str) -> bool:
@@ -43,12 +52,12 @@ def write_table(address: str, query: str | None, target: Path, root: Path = Path
     """Write the hub's files or the result of the query to the parquet file `target`; `root` is the project folder.
 
     Raises SourceUnavailableError if the hub or the database cannot be reached, ParameterError for an invalid query or
-    address, InputMissingError for a missing SQLite file, DataError for an empty result.
+    address, InputMissingError for a missing SQLite file, DataError for a query that fails, EmptyTableError for no rows.
     """
     with only_allowed_variables():
         table = _read_hub(address) if address.startswith(HUB_SCHEME) else _read_database(address, query or "", root)
     if table.is_empty():
-        raise DataError(f"{redact_address(address)} has no rows")
+        raise EmptyTableError(f"{redact_address(address)} has no rows")
     table.write_parquet(target)
 
 
@@ -99,6 +108,25 @@ def _translate_driver_errors(address: str, full: str) -> Iterator[None]:
         if kind in QUERY_ERRORS:
             message = mask_secrets(str(error).partition("\n")[0], full)
             raise ParameterError(f"{address}: invalid query: {message}") from None
-        raise SourceUnavailableError(
-            f"{address} cannot be queried ({kind}); check the address or try again later"
-        ) from None
+        if _is_temporary(error, kind, full):
+            raise SourceUnavailableError(
+                f"{address} cannot be queried ({kind}); check the address or try again later"
+            ) from None
+        if kind == "OperationalError" and REJECTED.search(str(error)) and not _state(error):
+            raise ParameterError(f"{address}: the server rejects the address, the user or the password") from None
+        message = mask_secrets(" ".join(str(error).split())[:300], full)
+        raise DataError(f"{address}: the query fails: {message or kind}") from None
+
+
+def _is_temporary(error: Exception, kind: str, full: str) -> bool:
+    """Return whether a retry may succeed: the database is busy or, over a network, does not respond."""
+    if state := _state(error):
+        return state.startswith(TEMPORARY_STATES)
+    if BUSY.search(str(error)):
+        return True
+    return kind == "OperationalError" and not full.startswith("sqlite://") and not REJECTED.search(str(error))
+
+
+def _state(error: Exception) -> str:
+    """Return the SQLSTATE of a driver's error, empty if it has none."""
+    return str(getattr(error, "sqlstate", None) or "").strip("\0")

@@ -88,7 +88,7 @@ def query_database(root: Path, settings: RetrainSettings, target: Path) -> list[
     if settings.database is None:
         return []
     from epigram.data.sources.access import check_sqlite_file, expand_variables
-    from epigram.data.sources.sql_and_hub import write_table
+    from epigram.data.sources.sql_and_hub import EmptyTableError, write_table
 
     full = expand_variables(settings.database.url)
     if full.startswith("sqlite://"):
@@ -96,7 +96,7 @@ def query_database(root: Path, settings: RetrainSettings, target: Path) -> list[
         inbox.check_ignored(root, Path(os.path.normpath(file)), "database.url")
     try:
         write_table(settings.database.url, settings.database.query, target, root)
-    except DataError:  # an empty result
+    except EmptyTableError:
         return []
     return [target]
 

@@ -292,7 +292,8 @@ class LiveData:
         from epigram.data.sources.fetch import Fetcher
         from epigram.data.validation.validate import validate
 
-        fetcher = Fetcher(self.root / ".epigram" / "downloads", self.settings.download)
+        counted = bool(self.base.rows)
+        fetcher = Fetcher(self.root / ".epigram" / "downloads", self.settings.download, counted=counted)
         for file in self.base.files:
             fetcher.fetch(replace(file, local=file.local and str(self.root / file.local)), scratch)
         (scratch / "spool").mkdir()
