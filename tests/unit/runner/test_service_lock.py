@@ -41,12 +41,13 @@ def signals(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 @contextmanager
 def recorded(record: Path, content: dict[str, Any]) -> Iterator[None]:
-    """Write the record and lock it, as a serving process does."""
+    """Write the record and lock its folder, as a serving process does."""
     record.parent.mkdir(parents=True, exist_ok=True)
     record.write_text(json.dumps(content))
-    with record.open() as file:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX)
-        yield
+    folder = os.open(record.parent, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    yield
+    os.close(folder)
 
 
 def running(root: Path, process: int) -> Service:
@@ -64,7 +65,7 @@ def test_the_record_has_what_tells_the_process_from_others_and_is_empty_afterwar
         found = service_lock.holder()
         assert found == running(tmp_path, os.getpid())
         assert found.started.isdecimal() and found.namespace.startswith("pid:[")
-    assert record.read_text() == "" and service_lock.holder() is None
+    assert not record.exists() and service_lock.holder() is None
     with service_lock.acquire(tmp_path):
         pass  # the lock is free again
 
@@ -125,6 +126,35 @@ def test_the_own_service_is_stopped(record: Path, tmp_path: Path) -> None:
         assert stopped is not None and stopped.process == process.pid
         assert process.wait(60) == 0
     assert service_lock.stop(tmp_path) is None
+
+
+@pytest.mark.parametrize("content", [None, "", "garbage", "[]", "{}", '{"process": "x"}', "\x00"])
+def test_a_damaged_record_makes_no_second_service_and_is_repaired(
+    content: str | None, record: Path, tmp_path: Path
+) -> None:
+    with service_lock.acquire(tmp_path) as write:
+        write(URL)
+        record.unlink()
+        if content is not None:
+            record.write_text(content)
+        with pytest.raises(TryAgainError, match=r"another process serves and has not written .*served\.json"):
+            service_lock.holder()
+        with pytest.raises(TryAgainError, match="another process serves"), service_lock.acquire(tmp_path):
+            pass
+        write(URL)
+        found = service_lock.holder()
+        assert found is not None and (found.process, found.url) == (os.getpid(), URL)
+
+
+@pytest.mark.parametrize("content", ["", "garbage", '{"process": 1, "url": "http://127.0.0.1:9"}'])
+def test_a_record_that_a_killed_service_left_does_not_count(content: str, record: Path, tmp_path: Path) -> None:
+    record.parent.mkdir()
+    record.write_text(content)
+    assert service_lock.holder() is None
+    assert service_lock.stop(tmp_path) is None
+    with service_lock.acquire(tmp_path) as write:
+        write(URL)
+        assert service_lock.holder() is not None
 
 
 def test_a_second_service_names_the_repository_of_the_first(record: Path, tmp_path: Path) -> None:

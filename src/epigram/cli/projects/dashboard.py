@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from epigram.cli.projects.project import enter_project
-from epigram.process.display import echo
 
 
 def main(
@@ -35,10 +34,5 @@ def main(
         signal.signal(number, signal.default_int_handler)
     code = [str(root), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, code))  # scheduled runs are separate processes
-    with service_lock.acquire(root) as record_url, contextlib.suppress(KeyboardInterrupt):
-
-        def announce(url: str) -> None:
-            record_url(url)
-            echo(f"dashboard: {url} (stop it with Ctrl-C or epigram stop)", flush=True)
-
-        process_manager.serve(root, port, announce)
+    with service_lock.acquire(root) as record, contextlib.suppress(KeyboardInterrupt):
+        process_manager.serve(root, port, record)

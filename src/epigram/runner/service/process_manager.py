@@ -54,8 +54,8 @@ class ManagedProcess:
         self.child.wait()
 
 
-def serve(root: Path, port: int, announce: Callable[[str], None]) -> NoReturn:
-    """Serve the repository `root` until interrupted; call `announce` with the server's URL once it responds.
+def serve(root: Path, port: int, record: Callable[[str], None]) -> NoReturn:
+    """Serve the repository `root` until interrupted; call `record` with the server's URL from when it responds.
 
     DATABASE, DATABASE_FILE and EPIGRAM_WEBHOOK are removed from the environment, because they contain secrets that no
     other process needs.
@@ -70,7 +70,8 @@ def serve(root: Path, port: int, announce: Callable[[str], None]) -> NoReturn:
 
         relay_url = stack.enter_context(notices.start_relay(webhook)) if webhook else None
         server.Server(server.local_url(port), api.child).wait()
-        announce(server.local_url(port))
+        record(server.local_url(port))
+        echo(f"dashboard: {server.local_url(port)} (stop it with Ctrl-C or epigram stop)", flush=True)
         deployments.create_work_pool(root)
         deployments.close_lost_runs(stopped=False)
         deployments.delete_missed_runs()  # a worker would start all of them at once
@@ -80,6 +81,7 @@ def serve(root: Path, port: int, announce: Callable[[str], None]) -> NoReturn:
         worker = _start_managed(stack, "worker", _start_worker)
         echo(f"scheduled: {', '.join(names)} ({FILE})", flush=True)
         while True:
+            record(server.local_url(port))
             api.restart_if_exited()
             worker.restart_if_exited()
             time.sleep(CHECK_INTERVAL)
@@ -109,7 +111,7 @@ def _start_managed(stack: ExitStack, name: str, start: Callable[[], subprocess.P
 
 def _start_worker() -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
-    with _log_file("worker").open("a") as log:
+    with _log_file("worker").open("a", encoding="utf-8") as log:
         return child_process.start(command, env=os.environ, stdout=log, stderr=log)
 
 

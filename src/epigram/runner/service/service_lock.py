@@ -1,11 +1,12 @@
 """Record of the process that serves this repository, and of the server's address.
 
-The process locks the record file as long as it serves, and the operating system releases the lock however the process
-ends. A record that is not locked is invalid, even if another process has the same id by now. Readers test this with a
-shared lock, which `filelock` does not have; with exclusive locks, one of two readers at once would take the other for
-the serving process. A lock alone does not say which process it is: several repositories, or containers on one disk, may
-share PREFECT_HOME, and a child of a killed process may hold its lock. So the record also has the repository and what
-tells the process from others with its id.
+The process locks the folder PREFECT_HOME as long as it serves, and the operating system releases the lock however the
+process ends. A record in a folder that is not locked is invalid, even if another process has the same id by now.
+Readers test this with a shared lock, which `filelock` does not have; with exclusive locks, one of two readers at once
+would take the other for the serving process. A lock alone does not say which process it is: several repositories, or
+containers on one disk, may share PREFECT_HOME, and a child of a killed process may hold its lock. So the record also
+has the repository and what tells the process from others with its id. It does not decide whether a process serves: if
+it is deleted or damaged, the serving process writes it again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from epigram.core.errors import ParameterError, TryAgainError
+from epigram.core.config_types import validate_as
+from epigram.core.errors import EpigramError, ParameterError, TryAgainError
+from epigram.core.files import write_json
 
 CHECK_INTERVAL = 0.05  # seconds between two checks
 MAX_CHECKS = 20  # number of checks while another process reads or writes the record
@@ -46,24 +49,25 @@ class Service:
 def acquire(root: Path) -> Iterator[Callable[[str], None]]:
     """Register this process as the service of `root`, until the end of the context.
 
-    Yields a function that records the server's address. Raises TryAgainError if another process is registered.
+    Yields a function that records the server's address; the caller calls it again from time to time, which repairs the
+    record. Raises TryAgainError if another process is registered.
     """
     path = _record_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     own = Service(os.getpid(), "", str(root.resolve()), _start_time(os.getpid()), _namespace())
-    with path.open("a+") as file:
-        _lock(file.fileno(), own)
+    with _locked_folder() as folder:
+        _lock(folder, own)
 
-        def write(url: str) -> None:
-            file.truncate(0)
-            file.write(json.dumps(asdict(replace(own, url=url))))
-            file.flush()
+        def record(url: str) -> None:
+            service = replace(own, url=url)
+            if _read_record() != service:
+                write_json(path, asdict(service))
 
-        write("")
+        record("")
         try:
-            yield write
+            yield record
         finally:
-            file.truncate(0)
+            path.unlink(missing_ok=True)
 
 
 def _lock(descriptor: int, own: Service) -> None:
@@ -81,19 +85,38 @@ def _lock(descriptor: int, own: Service) -> None:
 
 
 def holder() -> Service | None:
-    """Return the process that serves this repository, or None. Raises TryAgainError if it is just starting."""
+    """Return the process that serves this repository, or None. Raises TryAgainError without a valid record of it."""
     path = _record_file()
-    if not path.exists():
+    if not path.parent.is_dir():
         return None
-    with path.open() as file:
+    with _locked_folder() as folder:
         for _ in range(MAX_CHECKS):
-            if _try_lock(file.fileno(), fcntl.LOCK_SH):
+            if _try_lock(folder, fcntl.LOCK_SH):
                 return None
-            file.seek(0)
-            if text := file.read():
-                return Service(**json.loads(text))
+            if service := _read_record():
+                return service
             time.sleep(CHECK_INTERVAL)
-    raise TryAgainError(f"{path} is locked and empty: another process is starting; try again later")
+    raise TryAgainError(
+        f"another process serves and has not written {path}: it is starting or stopping; try again later"
+    )
+
+
+@contextmanager
+def _locked_folder() -> Iterator[int]:
+    """Yield a descriptor of the folder that the serving process locks; closing it releases the lock."""
+    descriptor = os.open(_record_file().parent, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _read_record() -> Service | None:
+    """Return the content of the record; None if it is missing or damaged."""
+    try:
+        return validate_as(Service, json.loads(_record_file().read_bytes()), file=str(_record_file()))
+    except (OSError, ValueError, EpigramError):
+        return None
 
 
 def stop(root: Path) -> Service | None:
@@ -142,7 +165,7 @@ def _other(service: Service) -> str:
 def _start_time(process: int) -> str:
     """Return when the process started, in clock ticks since boot; empty if it does not exist, or without /proc."""
     with suppress(OSError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[START_FIELD]
+        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[START_FIELD]
     return ""
 
 
