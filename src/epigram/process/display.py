@@ -56,7 +56,7 @@ def is_output_closed() -> bool:
 
 def discard_output() -> None:
     """Discard what is still to be written to stdout."""
-    with Path(os.devnull).open("w") as nowhere:
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 

@@ -24,6 +24,7 @@ from epigram.core.errors import (
 from epigram.process.display import discard_output, echo, is_output_closed
 from epigram.process.outcome import Outcome, current_stage
 from epigram.process.signals import ENDINGS, Terminated, raise_on_signals, raised, resend_swallowed
+from epigram.process.startup import open_streams
 
 P = ParamSpec("P")
 
@@ -112,6 +113,7 @@ def run_and_exit(main: Callable[[], object]) -> NoReturn:
 
     With PyTorch loaded, the shutdown takes most of a second, and a signal during it would turn success into failure.
     """
+    open_streams()
     try:
         main()
     except SystemExit as end:
@@ -129,6 +131,7 @@ def run_typer(app: Callable[[], object]) -> None:
     The exit handlers of libraries run, for example Prefect's last log messages. The rest of Python's shutdown, which
     takes half a second, is skipped.
     """
+    open_streams()
     codes = [EpigramError.code]
     atexit.register(lambda: exit_now(codes[-1]))  # registered first, it runs last
     try:

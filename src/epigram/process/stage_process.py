@@ -22,7 +22,7 @@ from epigram.process.display import echo
 from epigram.process.exits import exit_code, exit_now, message, run_and_exit
 from epigram.process.outcome import OUTCOME_FILE, Outcome, current_stage
 from epigram.process.signals import Terminated
-from epigram.process.startup import limit_library_threads
+from epigram.process.startup import limit_library_threads, open_streams
 
 STATE = Path(".epigram/state")  # progress of interrupted stages
 SPEED = Path("data/speed")  # measured times; no DVC output, because dvc.lock is the same on every machine
@@ -46,6 +46,7 @@ def arguments(*names: str) -> list[str]:
 
 def run_stage(main: Callable[[], object]) -> NoReturn:
     """Run a stage's `main`, which is decorated with `handle_errors`, as this process."""
+    open_streams()
     if PARENT in os.environ:  # one of several processes, each of which has an outcome of its own
         os.environ[OUTCOME_FILE] = str(Path(os.environ[OUTCOME_FILE]) / os.environ["RANK"])
     # A user may start a stage with nohup, so it outlives the shell; under DVC or a launcher it ends with its parent.
@@ -111,7 +112,7 @@ class _MemoryCheck:
 
 def _read_usage(process: int) -> tuple[int, float, float]:
     """Return the number of page faults of a process, and its CPU seconds in the kernel and in user mode."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     tick = os.sysconf("SC_CLK_TCK")
     return int(fields[7]) + int(fields[9]), int(fields[12]) / tick, int(fields[11]) / tick
 
