@@ -12,7 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
-from epigram.core.errors import DataError, InputMissingError
+from epigram.core.config_types import shown
+from epigram.core.errors import DataError, InputMissingError, ParameterError
 
 # Fixed author and date: the same tree always gives the same commit.
 FIXED_AUTHOR = {
@@ -25,7 +26,17 @@ WRITE_FAILURE = re.compile(r"\bwrit(e|ing)\b|update ref")  # text of git's messa
 MIN_FREE_BYTES = 1 << 16  # a disk with fewer free bytes counts as full
 # The second option is for git before 2.36, which ignores the first one.
 DURABLE = ("-c", "core.fsync=all", "-c", "core.fsyncObjectFiles=true")
+# Parts of messages of a git that cannot read the repository at all, and what is wrong with the folder.
+UNREADABLE = {
+    "not a git repository": "{0} is in no git repository; run git init in the folder of the project",
+    "dubious ownership": "{0} belongs to another user, so git does not read it; if you trust its files, run "
+    "git config --global --add safe.directory {0}",
+}
 MAX_FILE_BYTES = 1 << 26  # maximum size in bytes of a file read from a commit
+
+
+class UnreadableRepositoryError(InputMissingError):
+    """Error for a folder that git does not read, or for a machine without git."""
 
 
 def git(
@@ -39,7 +50,8 @@ def git(
 
     If `durable`, the objects and refs that git writes are on the disk when it ends.
 
-    Raises InputMissingError with git's message, OSError if the disk is full or read-only.
+    Raises InputMissingError with git's message, UnreadableRepositoryError if git reads nothing in the folder, and
+    OSError if the disk is full or read-only.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "-C", str(folder), "-c", "core.hooksPath=/dev/null", "-c", "advice.addEmbeddedRepo=false"]
@@ -47,7 +59,7 @@ def git(
     try:
         result = subprocess.run(
             [*command, *arguments],
-            env={**environment, **(env or {})},
+            env={**environment, "LC_ALL": "C", **(env or {})},  # messages in English
             input=text,
             capture_output=True,
             encoding="utf-8",
@@ -55,10 +67,13 @@ def git(
             check=False,
         )
     except FileNotFoundError:
-        raise InputMissingError("git is not installed; install it: a run with overrides needs it") from None
+        raise UnreadableRepositoryError("git is not installed; install it: a run needs it") from None
     if result.returncode:
         if code := _disk_error(folder, result.stderr):
             raise OSError(code, os.strerror(code), str(folder))
+        for part, reason in UNREADABLE.items():
+            if part in result.stderr:
+                raise UnreadableRepositoryError(reason.format(folder.absolute()))
         lines = result.stderr.strip().splitlines() or ["no message"]
         raise InputMissingError(f"git {arguments[0]} failed in {folder}: {lines[-1]}")
     return result.stdout.strip()
@@ -76,19 +91,29 @@ def _disk_error(folder: Path, message: str) -> int | None:
 
 def commit_of(folder: Path, name: str = "HEAD") -> str | None:
     """Return the commit that `name` refers to, or None if there is none yet."""
-    with suppress(InputMissingError):
+    try:
         return git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-    return None
+    except UnreadableRepositoryError:
+        raise
+    except InputMissingError:
+        return None
 
 
 def revision(folder: Path) -> str:
-    """Return the current commit, with `-dirty` if the tree differs from it; "unknown" without git."""
+    """Return the current commit, with `-dirty` if the tree differs from it."""
     commit = commit_of(folder)
-    try:
-        dirty = git(folder, "status", "--porcelain")
-    except InputMissingError:
-        return "unknown"
+    dirty = git(folder, "status", "--porcelain")
     return f"{commit or 'uncommitted'}{'-dirty' if commit and dirty else ''}"
+
+
+def require_top_level(folder: Path) -> None:
+    """Raise an error if `folder` is not the top folder of a git repository: git would read and write an outer one."""
+    if git(folder, "rev-parse", "--show-prefix"):
+        outer = git(folder, "rev-parse", "--show-toplevel")
+        raise ParameterError(
+            f"{folder.absolute()} is inside the git repository {shown(outer)}; a project is a repository of its own: "
+            "run git init and dvc init there, or move the project out"
+        )
 
 
 def resolve(folder: Path, name: str) -> str:
@@ -156,7 +181,10 @@ def check_out(folder: Path, workspace: Path, commit: str) -> None:
 
 def _is_worktree_of(folder: Path, workspace: Path) -> bool:
     """Return whether `workspace` is a worktree of `folder`, not of a repository that both were copied from."""
-    if not (workspace / ".git").exists() or not commit_of(workspace):
-        return False
-    here, there = ((each / git(each, "rev-parse", "--git-common-dir")).resolve() for each in (folder, workspace))
-    return here == there
+    with suppress(UnreadableRepositoryError):  # its repository was moved
+        if (workspace / ".git").exists() and commit_of(workspace):
+            here, there = (
+                (each / git(each, "rev-parse", "--git-common-dir")).resolve() for each in (folder, workspace)
+            )
+            return here == there
+    return False

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from epigram.core.errors import InputMissingError
+from epigram.core.errors import InputMissingError, ParameterError
 from epigram.process.exits import exit_code, message
 from epigram.runner import git
 
@@ -59,6 +59,52 @@ def test_a_read_only_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     error = failure(tmp_path, said, monkeypatch)
     assert exit_code(error) == 74
     assert message(error) == f"Read-only file system: {tmp_path}: choose a writable folder"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (
+            "fatal: not a git repository (or any of the parent directories): .git",
+            "is in no git repository; run git init",
+        ),
+        (
+            "fatal: detected dubious ownership in repository at '/srv/x'\nTo add an exception for this directory, call:"
+            "\n\n\tgit config --global --add safe.directory /srv/x",
+            "belongs to another user, so git does not read it; if you trust its files, run git config --global --add "
+            "safe.directory ",
+        ),
+    ],
+)
+def test_a_folder_that_git_does_not_read_is_named_with_the_remedy(
+    said: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = failure(tmp_path, said, monkeypatch)
+    assert exit_code(error) == 66
+    assert str(error).startswith(f"{tmp_path} {shown}") and "\n" not in str(error)
+    with pytest.raises(git.UnreadableRepositoryError):
+        git.commit_of(tmp_path)
+
+
+def test_messages_of_git_are_recognised_in_every_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "git").write_text("#!/bin/sh\necho $LC_ALL\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("LC_ALL", "zh_CN.GBK")
+    assert git.git(tmp_path, "status") == "C"
+
+
+def test_a_folder_inside_another_repository_is_no_project(tmp_path: Path) -> None:
+    project = tmp_path / "outer" / "project"
+    project.mkdir(parents=True)
+    with pytest.raises(InputMissingError, match="is in no git repository; run git init"):
+        git.require_top_level(project)
+    git.git(tmp_path / "outer", "init", "--quiet")
+    git.require_top_level(tmp_path / "outer")
+    with pytest.raises(ParameterError, match=rf"{project} is inside the git repository {tmp_path}/outer; .* git init"):
+        git.require_top_level(project)
+    git.git(project, "init", "--quiet")
+    git.require_top_level(project)
 
 
 def flushes(folder: Path, *arguments: str, durable: bool) -> int:

@@ -33,12 +33,15 @@ def enter_project(command: str, module: str) -> Path:
     """Put the current folder on Python's search path and return it; `module` is a flow's, such as flows.pipeline.
 
     Raises MissingPackageError if `command` cannot run because DVC or Prefect is not installed, InputMissingError if the
-    folder does not have the module.
+    folder does not have the module, and the errors of `require_repository`.
     """
     require(f"epigram {command}", "pipeline", *PACKAGES)
     path, root = Path(*module.split(".")).with_suffix(".py"), Path.cwd()
     if not path.is_file():
         raise InputMissingError(f"{path} does not exist; run the command in the folder of a project")
+    from epigram.runner.project.files import require_repository
+
+    require_repository(root)
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
     return root

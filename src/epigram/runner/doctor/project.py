@@ -16,7 +16,7 @@ from epigram.data.sources.access import redact_address
 from epigram.data.sources.fetch import MIRROR
 from epigram.data.sources.hub_models import describe_files, find_files
 from epigram.runner.doctor.installation import CheckResult, problem
-from epigram.runner.project.files import check_version, read
+from epigram.runner.project.files import check_version, read, require_repository
 from epigram.runner.service import server, service_lock
 
 STALE_AFTER = 600.0  # seconds; no git command of a run holds its lock that long
@@ -33,14 +33,13 @@ def project() -> Iterator[CheckResult]:
     if not is_project():
         yield CheckResult("project", "ok", "none in this folder; to create one, run: epigram init FOLDER")
         return
-    try:
-        check_version(Path())
-    except ParameterError as error:
-        yield problem("project", str(error).partition("; ")[0], "epigram init --update", ParameterError)
-        return
-    for folder, command in ((".git", "git init"), (".dvc", "dvc init")):
-        if not Path(folder).exists():
-            yield problem("project", f"{folder} does not exist", f"run {command}", ParameterError)
+    for check in (check_version, require_repository):
+        try:
+            check(Path())
+        except EpigramError as error:
+            found, _, fix = str(error).partition("; ")
+            yield problem("project", found, fix, type(error))
+            return
     record = read(Path())
     yield CheckResult("project", "ok", f"for epigram {record.version}" if record else "the repository of epigram")
 

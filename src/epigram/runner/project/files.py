@@ -14,7 +14,7 @@ import epigram
 from epigram.core.config_types import has_type, is_inner_path, read_yaml, shown
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.core.files import atomic_file, atomic_folder, write_text
-from epigram.runner.git import git
+from epigram.runner.git import git, require_top_level
 from epigram.runner.project import template
 from epigram.runner.project.template import RECORD
 
@@ -64,6 +64,19 @@ def check_version(root: Path) -> None:
             f"{root / RECORD}: the project is for epigram {record.version}, but epigram {epigram.__version__} is "
             f"installed; run `epigram init --update`, or install epigram {record.version}"
         )
+
+
+def require_repository(root: Path) -> None:
+    """Raise an error if `root` is not the top folder of a repository of git and DVC, which would use an outer one."""
+    require_top_level(root)
+    if not (root / ".dvc").is_dir():
+        raise ParameterError(f"{root.absolute()} has no folder .dvc; run dvc init")
+
+
+def check_project(root: Path) -> None:
+    """Raise an error if `root` is not the top folder of a repository, or is for another version of epigram."""
+    require_repository(root)
+    check_version(root)
 
 
 def create(folder: Path) -> None:

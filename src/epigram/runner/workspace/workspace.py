@@ -15,7 +15,7 @@ from epigram.core.errors import ParameterError
 from epigram.core.files import atomic_file, exclusive_lock
 from epigram.core.settings import dataset_of
 from epigram.runner import git
-from epigram.runner.project.files import check_version
+from epigram.runner.project.files import check_project, check_version
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 
@@ -49,11 +49,14 @@ def workspace_folder(request: Request) -> Path:
 
 @contextmanager
 def open_workspace(request: Request) -> Iterator[Workspace]:
-    """Prepare and lock the tree of a run, and check its teachers. Raises TryAgainError while another run uses it."""
+    """Prepare and lock the tree of a run, and check its teachers.
+
+    Raises the errors of `check_project`, and TryAgainError while another run uses the tree.
+    """
     main, path = request.root, workspace_folder(request)
+    check_project(main)
     if not request.isolated:
         with lock_tree(main):
-            check_version(main)
             overrides.check_teachers(main / "params.yaml")
             yield Workspace(main, main, git.revision(main))
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -17,6 +18,7 @@ import epigram
 from epigram.checkpoints.folders import checkpoint_folder
 from epigram.cli.app import app
 from epigram.data.sources.hub_models import download_checkpoint
+from epigram.runner import git
 from epigram.runner.doctor import installation, machine, project
 from epigram.runner.doctor.installation import CheckResult, exit_status, run_checks
 from epigram.runner.project.files import TemplateRecord
@@ -107,6 +109,7 @@ def test_the_version_of_git_is_compared_as_a_number(
 
 
 def make_project(place: Path, version: str) -> None:
+    place.mkdir(exist_ok=True)
     (place / "dvc.yaml").touch()
     TemplateRecord(version, {}).write(place)
 
@@ -115,13 +118,23 @@ def test_the_version_of_the_project(place: Path) -> None:
     assert results(project.project)[0][1].startswith("none in this folder")
     make_project(place, "0.0.1")
     (found,) = project.project()
-    assert (found.status, found.code, found.fix) == ("problem", 64, "epigram init --update")
+    assert (found.status, found.code, found.fix) == (
+        "problem",
+        64,
+        "run `epigram init --update`, or install epigram 0.0.1",
+    )
     assert f"for epigram 0.0.1, but epigram {epigram.__version__} is installed" in found.found
     make_project(place, epigram.__version__)
-    assert [text for status, text in results(project.project) if status == "problem"] == [
-        ".git does not exist", ".dvc does not exist"
-    ]  # fmt: skip
-    (place / ".git").mkdir()
+    (found,) = project.project()
+    assert (found.status, found.code, found.fix) == ("problem", 66, "run git init in the folder of the project")
+    assert found.found == f"{place} is in no git repository"
+    git.git(place, "init", "--quiet")
+    assert results(project.project) == [("problem", f"{place} has no folder .dvc")]
+    make_project(place / "inner", epigram.__version__)
+    with contextlib.chdir(place / "inner"):
+        (found,) = project.project()
+    assert (found.status, found.code) == ("problem", 64)
+    assert found.found == f"{place}/inner is inside the git repository {place}"
     (place / ".dvc").mkdir()
     assert results(project.project) == [("ok", f"for epigram {epigram.__version__}")]
     (place / "epigram.yaml").unlink()
