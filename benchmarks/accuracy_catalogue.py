@@ -104,7 +104,7 @@ def missing(tool: Tool) -> str | None:
         [sys.executable, "-m", "epigram.cli", "run", "--help"],
         env=environment(),
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
     )
     return None if "--budget" in shown.stdout else "`epigram run` has no option --budget"

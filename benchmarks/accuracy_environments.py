@@ -23,10 +23,10 @@ def python_of(tool: Tool, cache: Path) -> str:
         return sys.executable
     folder, packages = cache / tool.name, "\n".join([*tool.packages, *filter(None, [tool.torch])]) + "\n"
     ready = folder / READY
-    if not ready.exists() or ready.read_text() != packages:
+    if not ready.exists() or ready.read_text(encoding="utf-8") != packages:
         shutil.rmtree(folder, ignore_errors=True)
         _install(tool, folder)
-        ready.write_text(packages)
+        ready.write_text(packages, encoding="utf-8")
     return str(folder / "bin/python")
 
 
@@ -42,7 +42,7 @@ def _install(tool: Tool, folder: Path) -> None:
 
 
 def _run(tool: Tool, command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["no output"]
         raise SkippedError(f"{tool.name}: its environment cannot be made: {lines[-1]}")

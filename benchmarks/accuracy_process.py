@@ -102,7 +102,7 @@ def _descendants(root: int) -> set[int]:
 def _stat(pid: int) -> list[str]:
     """Return state, parent and the further fields of a process; empty if it has ended."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
         return []
 
@@ -115,7 +115,7 @@ def _started(pid: int) -> str:
 
 def _memory_kb(pid: int) -> int:
     try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
     except OSError:
         return 0
     return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
@@ -123,5 +123,5 @@ def _memory_kb(pid: int) -> int:
 
 def _busy_seconds() -> float:
     """Return the processor time of all processes since the machine started."""
-    user, nice, system, *_ = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    user, nice, system, *_ = Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0].split()[1:]
     return (int(user) + int(nice) + int(system)) / TICKS

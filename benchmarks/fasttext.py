@@ -35,7 +35,8 @@ model = fasttext.train_supervised("train.txt", verbose=0, **json.loads(sys.argv[
 if len(sys.argv) > 2:
     lines = open(sys.argv[2] + ".txt", encoding="utf-8").read().splitlines()
     labels, _ = model.predict([line.partition(" ")[2] for line in lines])
-    json.dump([int(label.removeprefix("__label__")) for label, in labels], open("predicted.json", "w"))
+    with open("predicted.json", "w", encoding="utf-8") as file:
+        json.dump([int(label.removeprefix("__label__")) for label, in labels], file)
 """
 
 
@@ -68,7 +69,7 @@ class Library:
     def right(self, split: str, seed: int = 0) -> Right:
         """Train, then return whether the model is right on each text of a split, (N,)."""
         self.train(split, seed=seed)
-        predicted = json.loads((self.folder / "predicted.json").read_text())
+        predicted = json.loads((self.folder / "predicted.json").read_text(encoding="utf-8"))
         return np.asarray(np.array(predicted) == self.view.split(split).labels)
 
     def choose_rate(self) -> None:

@@ -256,7 +256,7 @@ def main() -> None:
     print(json.dumps(found, indent=1))
     if asked.out:
         lines = ",\n".join(json.dumps(run) for run in runs)
-        asked.out.write_text(f'{{"figures": {json.dumps(found)}, "runs": [\n{lines}\n]}}\n')
+        asked.out.write_text(f'{{"figures": {json.dumps(found)}, "runs": [\n{lines}\n]}}\n', encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def launched(processes: int, *, tiny: bool) -> dict[str, float]:
     command = [sys.executable, *launcher, "-m", "benchmarks.gpu_parallel", *(["--tiny"] if tiny else [])]
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT / "src"), str(ROOT)]))
     env = {**os.environ, "PYTHONPATH": path}
-    done = subprocess.run(command, cwd=Path.cwd(), env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=Path.cwd(), env=env, capture_output=True, encoding="utf-8", check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
     told: dict[str, float] = json.loads(done.stdout.splitlines()[-1])

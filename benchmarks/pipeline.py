@@ -27,14 +27,14 @@ SETTINGS = {"systems": "those of params.yaml", "stages_at_a_time": 1}
 HOOK = """
 import atexit, os, sys, time
 if any(part.startswith("epigram.stages.") for part in sys.orig_argv):
-    fields = open("/proc/self/stat").read().rpartition(")")[2].split()
+    fields = open("/proc/self/stat", encoding="utf-8").read().rpartition(")")[2].split()
     age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
     start, leave, written, own = time.time() - age, os._exit, [], os.getpid()
     def write():  # once: at the interpreter's end, or before os._exit, which may follow it; a forked child does not
         if written or os.getpid() != own:
             return
         written.append(True)
-        with open({file!r}, "a") as file:
+        with open({file!r}, "a", encoding="utf-8") as file:
             file.write(f"{{start}} {{time.time()}}\\n")
     def ended(code):
         write()
@@ -47,7 +47,7 @@ if any(part.startswith("epigram.stages.") for part in sys.orig_argv):
 def copy(folder: Path) -> None:
     """Copy the repository's files as they are into a new git repository."""
     listed = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(listed, capture_output=True, check=True, text=True).stdout.split("\0")
+    names = subprocess.run(listed, capture_output=True, check=True, encoding="utf-8").stdout.split("\0")
     for name in filter(None, names):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -59,13 +59,13 @@ def hooked(folder: Path, code: Path) -> tuple[dict[str, str], Path]:
     """Return environment changes that run `HOOK` in Python processes on `code`, and the file with the stages' times."""
     folder.mkdir()
     spans = folder / "spans"
-    (folder / "sitecustomize.py").write_text(HOOK.format(file=str(spans)))
+    (folder / "sitecustomize.py").write_text(HOOK.format(file=str(spans)), encoding="utf-8")
     return {"PYTHONPATH": f"{folder}:{environment(code)['PYTHONPATH']}"}, spans
 
 
 def worked(spans: Path) -> tuple[int, float]:
     """Return the number of stage commands and the sum of their seconds."""
-    times = [list(map(float, line.split())) for line in spans.read_text().splitlines()]
+    times = [list(map(float, line.split())) for line in spans.read_text(encoding="utf-8").splitlines()]
     return len(times), sum(end - start for start, end in times)
 
 
@@ -74,12 +74,12 @@ def served(folder: Path) -> Iterator[None]:
     """Run a Prefect server for the flows of `folder` while the context is open."""
     command = [sys.executable, "-m", "epigram.cli", "dashboard", "--port", "0"]
     log, end = folder / "serve.log", time.monotonic() + WAIT
-    with log.open("w") as output:
+    with log.open("w", encoding="utf-8") as output:
         child = subprocess.Popen(command, cwd=folder, env=environment(folder), stdout=output, stderr=output)
     try:
-        while "dashboard" not in log.read_text():
+        while "dashboard" not in log.read_text(encoding="utf-8"):
             if child.poll() is not None or time.monotonic() > end:
-                raise RuntimeError(f"no server: {log.read_text()}")
+                raise RuntimeError(f"no server: {log.read_text(encoding='utf-8')}")
             time.sleep(0.1)
         yield
     finally:

@@ -27,7 +27,7 @@ Facts = dict[str, Any]
 def machine() -> str:
     """Return the processor, its widest matrix instructions and its cores, without the host name."""
     info = Path("/proc/cpuinfo")
-    text = info.read_text() if info.exists() else ""
+    text = info.read_text(encoding="utf-8") if info.exists() else ""
     model = re.search(r"model name\s*: (.+)", text)
     widest = next((name for flag, name in INSTRUCTIONS.items() if flag in text.split()), None)
     parts = [model[1] if model else platform.machine(), widest, f"{cores()} cores"]
@@ -50,7 +50,7 @@ def commit(root: Path = ROOT) -> str | None:
 
 def _git(root: Path, *arguments: str) -> str | None:
     try:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, check=True, text=True)
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, check=True, encoding="utf-8")
     except (OSError, subprocess.CalledProcessError):
         return None
     return done.stdout.strip() or None

@@ -24,8 +24,8 @@ T = TypeVar("T")
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")  # half of a surrogate pair, which JSON can express and UTF-8 cannot
 MAX_NAMES, MAX_NAME_LENGTH = 60, 80  # maximum number of names in a message, and of characters per name
 UNION_BRANCH = re.compile(
-    r"float|int|bool|list\[.*|(literal|constrained|lax-or-strict).*"
-)  # pydantic's names of branches of a union
+    r"float|int|bool|\[key\]|list\[.*|(literal|constrained|lax-or-strict).*"
+)  # pydantic's names of branches of a union, and of the key of a mapping
 NAME_PATTERN = re.compile(r"\w[\w.-]{0,99}")  # safe in a path and a shell command without quoting
 NAME_BYTES = 200  # maximum in UTF-8; leaves room for suffixes in a file name, which is limited to 255 bytes
 NAME_RULE = f"letters, digits, _, - and ., at most 100 characters ({NAME_BYTES} bytes)"

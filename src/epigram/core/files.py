@@ -195,9 +195,9 @@ def exclusive_lock(lock: Path, busy_message: Callable[[str], str]) -> Iterator[N
     try:
         held = FileLock(lock).acquire(blocking=False)
     except Timeout:
-        raise TryAgainError(busy_message(lock.read_text().strip())) from None
+        raise TryAgainError(busy_message(lock.read_text(encoding="utf-8").strip())) from None
     with held:
-        lock.write_text(str(os.getpid()))
+        lock.write_text(str(os.getpid()), encoding="utf-8")
         yield
 
 

@@ -18,7 +18,8 @@ HEADROOM = 64 << 20  # bytes; with less left, allocations of libraries fail
 def has_limit(pid: int) -> bool:
     """Return whether a process has an address space limit, or the system does not overcommit memory."""
     strict = "/proc/sys/vm/overcommit_memory"
-    return _limit(pid) is not None or (Path(strict).is_file() and Path(strict).read_text().strip() == "2")
+    overcommit = Path(strict)
+    return _limit(pid) is not None or (overcommit.is_file() and overcommit.read_text(encoding="utf-8").strip() == "2")
 
 
 def is_near_limit(pid: int | None = None) -> bool:
@@ -26,7 +27,7 @@ def is_near_limit(pid: int | None = None) -> bool:
     limit = _limit(pid or 0)
     if limit is None:
         return False
-    pages = int(Path(f"/proc/{pid or 'self'}/statm").read_text().split()[0])
+    pages = int(Path(f"/proc/{pid or 'self'}/statm").read_text(encoding="utf-8").split()[0])
     return limit - pages * os.sysconf("SC_PAGESIZE") < HEADROOM
 
 

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from epigram.process import supervisor
 
 
 def start(command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
-    """Start `command` under supervision; `options` are Popen's. A killed command exits with 128 + the signal."""
+    """Start `command` under supervision; `options` are Popen's. A killed command exits with 128 + the signal.
+
+    Its output is UTF-8 in every locale.
+    """
     supervised = [sys.executable, "-I", "-S", supervisor.__file__, *command]
-    return subprocess.Popen(supervised, stdin=subprocess.PIPE, start_new_session=True, text=True, **options)
+    settings: Any = {"encoding": "utf-8", "errors": "replace", **options, "env": utf8(options.get("env") or os.environ)}
+    return subprocess.Popen(supervised, stdin=subprocess.PIPE, start_new_session=True, **settings)
+
+
+def utf8(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment in which a Python program prints UTF-8 in every locale."""
+    return {**environment, "PYTHONIOENCODING": "utf-8"}
 
 
 def terminate(child: subprocess.Popen[str]) -> None:

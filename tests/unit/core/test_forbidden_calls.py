@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +60,68 @@ def _called(name: str, node: ast.Call, *, plain_yaml: bool) -> Iterator[str]:
     yield from (f"{name}({word}={value})" for word, value in REFUSED.items() if word in given and given[word] == value)
     if name.startswith("Auto") and name.endswith("Model.from_pretrained") and given.get("use_safetensors") is not True:
         yield name
+
+
+TEXT_CALLS = {"open", "read_text", "write_text", "fdopen", "NamedTemporaryFile", "TemporaryFile", "TextIOWrapper"}
+STARTS = {"run", "Popen", "check_output", "check_call", "call"}
+
+
+def without_encoding(code: str) -> list[str]:
+    """Return the calls of a module whose text would have the encoding of the user's locale."""
+    return [
+        f"{node.lineno}: {ast.unparse(node.func)}"
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.Call) and _reads_by_locale(node)
+    ]
+
+
+def _reads_by_locale(node: ast.Call) -> bool:
+    module, _, last = ast.unparse(node.func).rpartition(".")
+    given = {word.arg: ast.unparse(word.value) for word in node.keywords}
+    if "encoding" in given:
+        return False
+    if last in STARTS:
+        return given.get("text") == "True" or given.get("universal_newlines") == "True"
+    values = " ".join([*map(ast.unparse, node.args), *given.values()])
+    if last in {"NamedTemporaryFile", "TemporaryFile"}:
+        return TEXT_MODE.search(values) is not None
+    if (last == "open" and module in {"os", "gzip", "tarfile"}) or (last in {"read_text", "write_text"} and not module):
+        return False  # other functions of these names
+    return last in TEXT_CALLS and BINARY_MODE.search(values) is None and "utf" not in values
+
+
+BINARY_MODE, TEXT_MODE = re.compile(r"'[rwax+]*b[+]?'"), re.compile(r"'[rwax][+]?'")
+OTHER_FILES = {  # calls of other classes: a member of an archive, a file of an installed package
+    "archives.py: packed.open",
+    "extras.py: distribution('epigram').read_text",
+}
+
+
+def test_every_text_file_and_process_has_an_encoding() -> None:
+    found = {
+        f"{path.name}: {call.partition(': ')[2]}"
+        for path in CODE
+        for call in without_encoding(path.read_text(encoding="utf-8"))
+    }
+    assert found == OTHER_FILES
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "Path(name).read_text()",
+        "path.write_text(text)",
+        "open(name)",
+        "path.open('w')",
+        "path.open('a+')",
+        "subprocess.run(command, text=True)",
+        "NamedTemporaryFile('w')",
+        "os.fdopen(1, 'w')",
+    ],
+)
+def test_a_call_without_an_encoding_is_found(code: str) -> None:
+    assert without_encoding(code)
+    assert not without_encoding(code.replace("()", "(0)")[:-1] + ", encoding='utf-8')")
 
 
 def test_no_code_loads_or_writes_a_pickle_or_starts_a_shell() -> None:

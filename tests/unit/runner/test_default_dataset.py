@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,26 +44,17 @@ def params(tmp_path: Path) -> Path:
 def test_the_first_data_set_takes_the_place_of_an_embedded_one(before: str, params: Path) -> None:
     params.write_text(PARAMS.replace("pocket_zh", before))
     assert use_dataset(params, "mine") == "params.yaml: dataset is now mine; runs, retrainings and schedules use it"
-    assert params.read_text() == PARAMS.replace("pocket_zh  ", "mine       ")
+    assert params.read_text() == PARAMS.replace("pocket_zh", "mine")
     assert use_dataset(params, "ced") is None
 
 
-def test_systems_that_the_data_set_does_not_suit_are_removed_with_their_views(params: Path) -> None:
+@pytest.mark.parametrize("content", [PARAMS, (ROOT / "params.yaml").read_text(encoding="utf-8")])
+def test_only_the_data_set_and_the_systems_that_it_does_not_suit_change(content: str, params: Path) -> None:
+    params.write_text(content, encoding="utf-8")
     said = use_dataset(params, "ced")
     assert said is not None and "dataset is now ced, without mhal_joint, which it does not suit; runs" in said
-    assert yaml.safe_load(params.read_text()) == {
-        "dataset": "ced",
-        "seeds": [0],
-        "views": {"token": {"tokenizer": "token"}},
-        "systems": {"tfidf_svm": {"view": "token"}},
-    }
-    assert "# words" in params.read_text()
-
-
-def test_a_view_that_another_system_reads_stays(params: Path) -> None:
-    params.write_text(PARAMS + "  spelled_svm: {recipe: tfidf_svm, view: spelled}\n")
-    use_dataset(params, "ced")
-    assert yaml.safe_load(params.read_text())["views"].keys() == {"token", "spelled"}
+    expected = content.replace("dataset: pocket_zh", "dataset: ced").replace("  mhal_joint: {view: spelled}\n", "")
+    assert params.read_text(encoding="utf-8") == expected
 
 
 @pytest.mark.parametrize("content", ["dataset: ced\n", "dataset: [pocket_zh]\n", "seeds: [0]\n"])
@@ -68,6 +62,40 @@ def test_a_data_set_that_the_user_chose_stays(content: str, params: Path) -> Non
     params.write_text(content)
     assert use_dataset(params, "mine") is None
     assert params.read_text() == content
+
+
+def test_add_writes_utf_8_in_every_locale_and_only_its_own_lines(tmp_path: Path) -> None:
+    """In the C locale, a file that is opened without an encoding is ASCII; in zh_CN.GBK, it is GBK."""
+    (tmp_path / "data/sources").mkdir(parents=True)
+    shutil.copy(ROOT / "data/sources/pocket_zh.yaml", tmp_path / "data/sources")
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    (tmp_path / "评论.csv").write_bytes(csv(ROWS).replace("good", "好").encode("gb18030"))
+    command = [sys.executable, "-c", "from epigram.cli import program; program()", "add", "评论.csv", "--name", "mine"]
+    locale = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", "PYTHONIOENCODING": ""}
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, **locale}, capture_output=True, encoding="ascii", check=False
+    )
+    assert done.returncode == 0, done.stderr
+    before, after = ((root / "params.yaml").read_text(encoding="utf-8").splitlines() for root in (ROOT, tmp_path))
+    assert after[: len(before)] != before and "dataset: mine          # name of a file" in after[2]
+    gone = [line for line in before if line not in after]
+    assert gone == [line for line in before if line.startswith(("dataset:", "  mhal_joint:"))]
+    assert "- 好" in (tmp_path / "data/sources/mine.yaml").read_text(encoding="utf-8")
+
+
+def test_add_again_keeps_the_comments_of_the_description(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path)
+    file, description = tmp_path / "new" / "mine.csv", tmp_path / "data/sources/mine.yaml"
+    file.write_text(csv(ROWS), encoding="utf-8")
+    assert shop.epigram("add", "new/mine.csv").code == 0
+    own = description.read_text(encoding="utf-8").replace("language:", "# my comment\nfolds: 5  # mine\nlanguage:")
+    description.write_text(own, encoding="utf-8")
+    file.write_text(csv(ROWS[4:]), encoding="utf-8")
+    assert shop.epigram("add", "new/mine.csv", "--replace").code == 0
+    lines = description.read_text(encoding="utf-8").splitlines()
+    changed = [line for line in lines if line not in own.splitlines()]
+    assert [line.partition(":")[0] for line in changed] == ["  sha256", "  all"]
+    assert len(lines) == len(own.splitlines())
 
 
 def test_add_chooses_the_data_set_and_says_so(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from epigram.core.config_types import check_name, read_yaml
+from epigram.core.config_types import check_name, read_yaml, shown
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import atomic_file, sha256, write_text
+from epigram.core.yaml_edit import edit
 from epigram.data.sources.inspection import inspect
 from epigram.data.sources.source import GROWING_SUFFIX, SOURCES, read_source
 
@@ -56,7 +57,8 @@ def with_own_keys(values: dict[str, Any], description: Path, *, keep_language: b
     kept = [label for label in map(str, old.get("labels") or []) if label in found]
     labels = kept + [label for label in found if label not in kept]
     rows = {} if own.get("distinct") or read.get("named_only") else values["rows"]
-    return {**values, **own, "read": {**values["read"], **read}, "labels": labels, "rows": rows}
+    every = {**values, **own, "read": {**values["read"], **read}, "labels": labels, "rows": rows}
+    return {**{key: every[key] for key in old if key in every}, **every}  # keep the order of the keys
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ def add_source(
         raise ParameterError(f"{copy} already exists with other content; choose another --name or move that file")
     values = {
         "name": name,
-        "about": f"{file.name}, added with epigram add",
+        "about": f"{shown(file.name)}, added with epigram add",
         "language": language or found.language,
         "task": found.task,
         "licence": "your own data",
@@ -117,11 +119,13 @@ def add_source(
         "labels": found.labels,
         "rows": {"all": found.rows},
     }
+    content = HEAD + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118)
     if description.exists():
         values = with_own_keys(values, description, keep_language=language is None)
+        content = edit(description.read_bytes().decode(), values)
     with atomic_file(root / copy) as temporary:
         shutil.copyfile(file, temporary)
         if sha256(temporary) != digest:
             raise DataError(f"{file} changed while it was read; add it again when it is complete")
-    write_text(description, HEAD + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118))
+    write_text(description, content)
     return AddedSource(description, found.rows, found.notes)

@@ -118,7 +118,7 @@ def git() -> Iterator[CheckResult]:
     if program is None:
         yield problem("git", "not installed", "install git 2.20 or later", InputMissingError)
         return
-    words = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.split()
+    words = subprocess.run([program, "--version"], capture_output=True, encoding="utf-8", check=True).stdout.split()
     found = Version(".".join(words[2].split(".")[:2]))
     if found < MIN_GIT:
         yield CheckResult("git", "warning", f"version {words[2]}", f"install git {MIN_GIT} or later")

@@ -34,7 +34,7 @@ def memory() -> Iterator[CheckResult]:
     """Check the available memory of the machine (Linux)."""
     if not MEMINFO.is_file():
         return
-    values = dict(line.split(":", 1) for line in MEMINFO.read_text().splitlines())
+    values = dict(line.split(":", 1) for line in MEMINFO.read_text(encoding="utf-8").splitlines())
     available = int(values["MemAvailable"].split()[0]) * 1024
     found = f"{available / GIB:,.1f} GiB available"
     if available < MIN_MEMORY:

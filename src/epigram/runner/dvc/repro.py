@@ -123,7 +123,7 @@ def is_last_of_group() -> bool:
     running = 0
     for file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has just ended
-            state, _, group, *_ = file.read_text().rpartition(")")[2].split()
+            state, _, group, *_ = file.read_text(encoding="utf-8").rpartition(")")[2].split()
             running += int(group) == os.getpgrp() and state != "Z"
     return running == 1
 

@@ -111,7 +111,7 @@ def _lock(path: Path) -> bool:
     """Lock a file that its owner deletes at the end; return False if another run holds the lock."""
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
-        file = path.open("a")
+        file = path.open("a", encoding="utf-8")
         try:
             if not lock_descriptor(file.fileno(), blocking=False):
                 file.close()

@@ -42,7 +42,9 @@ def _count_gpus() -> int:
     if program is None:
         return 0
     try:
-        listed = subprocess.run([program, "-L"], capture_output=True, text=True, timeout=TIMEOUT, check=False).stdout
+        listed = subprocess.run(
+            [program, "-L"], capture_output=True, encoding="utf-8", timeout=TIMEOUT, check=False
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return 0
     return sum(line.startswith("GPU ") for line in listed.splitlines())

@@ -59,7 +59,7 @@ def deploy(root: Path, expected: list[str]) -> None:
     """
     log = server.home() / "deploy.log"
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", FILE]
-    with log.open("w") as file:
+    with log.open("w", encoding="utf-8") as file:
         child = child_process.start(command, cwd=root, env={**os.environ, "PWD": str(root)}, stdout=file, stderr=file)
         try:
             code = child.wait()
@@ -103,7 +103,9 @@ def _check_deployed(expected: list[str], code: int, log: Path) -> None:
         deployed = {each.name: each.id for each in client.read_deployments(work_pool_filter=_own_pool())}
         missing = [name for name in expected if name not in deployed]
         if code or missing:
-            errors = TRACEBACK_END.findall(log.read_text()) or ["prefect deploy skipped it"]
+            errors = TRACEBACK_END.findall(log.read_text(encoding="utf-8", errors="replace")) or [
+                "prefect deploy skipped it"
+            ]
             raise ParameterError(f"{FILE}: cannot deploy {', '.join(missing or expected)}: {errors[-1]}; see {log}")
         for name in deployed.keys() - set(expected):
             client.delete_deployment(deployed[name])

@@ -170,7 +170,7 @@ def _launch(factory: str, port: int, extra: dict[str, str]) -> subprocess.Popen[
     command += ["--timeout-graceful-shutdown", "2"]  # otherwise open event streams keep it running
     settings = {"PREFECT_SERVER_CORS_ALLOWED_ORIGINS": local_url(port)}  # Prefect's default allows every site
     home().mkdir(parents=True, exist_ok=True)
-    with (home() / "server.log").open("a") as log:
+    with (home() / "server.log").open("a", encoding="utf-8") as log:
         return child_process.start(command, env={**os.environ, **settings, **extra}, stdout=log, stderr=log)
 
 

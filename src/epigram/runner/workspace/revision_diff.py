@@ -7,6 +7,7 @@ offline. Without OTHER, REV is compared with the working tree. The results come 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ from epigram.core.files import write_text
 from epigram.process.display import echo
 from epigram.process.exits import handle_errors, run_typer
 from epigram.report.page import Change, render_difference
-from epigram.runner import git
+from epigram.runner import child_process, git
 
 TREE = "workspace"  # DVC's name for the working tree
 PAGE = Path("runs/diff.html")
@@ -47,7 +48,8 @@ def main(
 def _dvc_diff(root: Path, what: str, revisions: list[str]) -> dict[str, Any]:
     """Return the output of `dvc WHAT diff`. Raises InputMissingError with DVC's message."""
     command = [sys.executable, "-m", "dvc", what, "diff", "--json", *revisions]
-    result = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    env = child_process.utf8(os.environ)
+    result = subprocess.run(command, cwd=root, env=env, capture_output=True, encoding="utf-8", check=False)
     if result.returncode:
         lines = [line for line in result.stderr.splitlines() if line.strip()] or ["no message"]
         raise InputMissingError(f"dvc {what} diff failed: {lines[0].removeprefix('ERROR: ')}")

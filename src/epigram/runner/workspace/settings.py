@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from epigram.core.config_types import Name, OpenShare, Positive, Range, Seed, Share, Strict, shown, validate_as
-from epigram.core.errors import ParameterError
+from epigram.core.config_types import Name, OpenShare, Positive, Range, Seed, Share, Strict, validate_as
 from epigram.core.files import atomic_file
 from epigram.core.settings import check_names, check_sections, check_seeds, check_views, read_params
+from epigram.core.yaml_edit import edit
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.validation.settings import ValidateSettings
 from epigram.evaluation.comparison.formats import join_names
@@ -28,23 +28,15 @@ Params = MutableMapping[str, Any]
 def edited(path: Path) -> Iterator[Params]:
     """Yield the content of the params.yaml at `path`, and write it back when the caller has changed it.
 
-    Raises ParameterError if the file cannot be read, or if a name is invalid after the change.
+    Only the lines whose values have changed are written. Raises ParameterError if the file cannot be read, or if a name
+    is invalid after the change.
     """
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    read_params(path)  # raises a clear error if the file cannot be read
-    yaml = YAML()
-    yaml.preserve_quotes = True
-    yaml.width = 1_000
-    try:
-        params = yaml.load(path)
-    except YAMLError as error:  # such as a duplicate key
-        raise ParameterError(f"{path.name} is not valid YAML: {shown(' '.join(str(error).split()))}") from None
+    params = read_params(path)
     yield params
     check_names(params)
+    content = edit(path.read_bytes().decode(), params)
     with atomic_file(path) as temporary:
-        yaml.dump(params, temporary)
+        temporary.write_bytes(content.encode())
 
 
 EMBEDDED = "pocket_"  # start of the names of the embedded corpora
@@ -53,18 +45,16 @@ EMBEDDED = "pocket_"  # start of the names of the embedded corpora
 def use_dataset(params: Path, name: str) -> str | None:
     """Make `name` the data set of the file `params`, as a run of it would have; return a sentence for the user.
 
-    Systems that the data set does not suit are removed, with views that only they read. If the file does not name an
-    embedded corpus, the user has chosen a data set: the file stays as it is, and the result is None.
+    Systems that the data set does not suit are removed. If the file does not name an embedded corpus, the user has
+    chosen a data set: the file stays as it is, and the result is None.
     """
     if not str(read_params(params).get("dataset", "")).startswith(EMBEDDED):
         return None
     with edited(params) as values:
         values["dataset"] = name
         removed = list(unsuitable_systems(values, params.parent))
-        views: set[Any] = {values["systems"].pop(system)["view"] for system in removed}
-        others = values["systems"].values() if removed else ()
-        for view in views - {system.get("view") for system in others if isinstance(system, Mapping)}:
-            values["views"].pop(view, None)
+        for system in removed:
+            del values["systems"][system]
     without = f", without {join_names(removed)}, which it does not suit" if removed else ""
     return f"{params.name}: dataset is now {name}{without}; runs, retrainings and schedules use it"
 
