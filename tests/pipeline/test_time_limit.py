@@ -28,7 +28,7 @@ PLAN: dict[str, Any] = {
 
 def limited(toy: Toy, seconds: float) -> Any:
     """Run the plan; after `seconds`, systems that are not finished are left out."""
-    return flow(toy, plan=PLAN, space="search", systems_until=time.monotonic() + seconds)
+    return flow(toy, plan=PLAN, search=True, systems_until=time.monotonic() + seconds)
 
 
 def planned(toy: Toy) -> dict[str, Any]:
@@ -119,11 +119,11 @@ def test_a_search_ends_if_a_view_fails() -> None:
 
 def test_without_a_limit_a_system_that_fails_ends_the_run(toy: Toy) -> None:
     toy.tell({"fit@bert": {"codes": [65]}})
-    assert flow(toy, plan=PLAN, space="search").code == 65
+    assert flow(toy, plan=PLAN, search=True).code == 65
 
 
 def test_folders_of_systems_of_another_run_in_the_workspace_are_removed(toy: Toy) -> None:
     limited(toy, 300)
     systems = {"mlp": PLAN["systems"]["mlp"]}
-    flow(toy, plan={**PLAN, "systems": systems, "views": {"token": {"tokenizer": "token"}}}, space="search")
+    flow(toy, plan={**PLAN, "systems": systems, "views": {"token": {"tokenizer": "token"}}}, search=True)
     assert [path.name for path in (space(toy) / "out/fit").iterdir()] == ["mlp"]

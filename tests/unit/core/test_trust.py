@@ -148,7 +148,7 @@ def test_a_value_of_a_run_never_reaches_a_shell(tmp_path: Path, name: str) -> No
                 Request(root=tmp_path, **wanted)  # type: ignore[arg-type]
     changes = [{"dataset": name}, {"systems.dmsp.view": name}, {f"systems.{name.replace('.', '!')}.view": "token"}]
     for change in changes:
-        with pytest.raises(ParameterError, match=r"params\.yaml: .* is"):
+        with pytest.raises(ParameterError, match=r"(params\.yaml|run): .* is"):
             overrides.write(params, Request(root=tmp_path, changes=change, revision="HEAD"))
     assert params.read_bytes() == before
     params.write_text(yaml.safe_dump({**yaml.safe_load(before), "dataset": name}))

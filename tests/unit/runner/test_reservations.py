@@ -128,7 +128,7 @@ def test_a_branch_champion_of_the_users_own_stops_no_run(main: Path, monkeypatch
 @pytest.mark.parametrize("name", ["../elsewhere", "a/b", ".hidden", "-x", "a b", "", "a\n", "x" * 101, "latest"])
 def test_a_name_that_is_more_than_a_name_is_refused_wherever_it_comes_from(tmp_path: Path, name: str) -> None:
     for taken in (lambda: Request(root=tmp_path, name=name), lambda: reservations.reserve(tmp_path, name, "toy")):
-        with pytest.raises(ParameterError, match="--name"):
+        with pytest.raises(ParameterError, match=r"--name|run: name"):
             taken()
     assert not any(tmp_path.iterdir())
 

@@ -76,7 +76,7 @@ def _planned(request: Request, started: float, budget: str, quality: str, plan: 
         if budget or quality or request.dataset:
             raise ParameterError("--plan has the data set and the settings; remove --budget, --quality and --dataset")
         found = read_plan(plan)
-        return replace(request, dataset=found.dataset, plan=found.sections)
+        return replace(request, dataset=found.dataset, plan=found)
     if not budget:
         raise ParameterError("--quality needs a time budget: epigram run --budget 20m --quality best")
     goal = parse_goal(budget, quality or "good")

@@ -61,10 +61,12 @@ class Graph:
         order = TopologicalSorter({name: sorted(stage.needs) for name, stage in stages.items()}).static_order()
         return Graph({name: stages[name] for name in order}, self.current)
 
-    def other_outputs(self) -> list[Path]:
-        """Return the folders of systems and views that are not in the graph, next to the graph's own."""
+    def other_outputs(self, root: Path) -> list[Path]:
+        """Return the folders of systems and views that are not in the graph, next to the graph's own, below `root`."""
         outs = {out for stage in self if "@" in stage.name for out in stage.outs}
-        return sorted({path for out in outs for path in out.parent.glob("*") if path.is_dir()} - outs)
+        parents = {out.parent for out in outs if root in out.parent.parents}
+        found = {path for parent in parents for path in parent.glob("*") if path.is_dir() and not path.is_symlink()}
+        return sorted(found - outs)
 
     def find(self, name: str) -> Path | None:
         """Return the file `name` in the output folder of the first stage that wrote one, or None."""

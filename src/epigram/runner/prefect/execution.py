@@ -69,7 +69,7 @@ def finish_if_up_to_date(request: Request) -> Run | None:
     works in the same tree.
     """
     started_at = time.monotonic()
-    if request.space or not (workspace_folder(request) / LOCK_FILE).exists():  # no lock file: nothing has run yet
+    if request.search or not (workspace_folder(request) / LOCK_FILE).exists():  # no lock file: nothing has run yet
         return None
     with raise_on_signals(), open_workspace(request) as workspace:
         stages = graph.read(workspace.path)

@@ -38,7 +38,6 @@ from epigram.runner.scheduling.slots import Schedule, Slots, expected_seconds, s
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.workspace import Workspace, open_workspace
-from epigram.workflow.search.plan import RunPlan
 
 Futures = Mapping[str, PrefectFuture[Any]]  # futures by stage name
 
@@ -68,13 +67,14 @@ class PipelineRun:
         self.graph = graph.read(workspace.path)
         if self._until is not None:
             self.graph = self.graph.up_to(workspace.path / self._until)
-        if request.space:  # a stage reads all folders of the systems, also folders of earlier runs
-            for path in self.graph.other_outputs():
+        if request.search:  # a stage reads all folders of the systems, also folders of earlier runs
+            for path in self.graph.other_outputs(workspace.path):
                 shutil.rmtree(path)
         params, up_to_date = workspace.path / "params.yaml", len(self.graph.current) == len(self.graph)
         if not request.revision and not up_to_date:
             overrides.check_systems(params)
-        limited = [] if request.systems_until is None else request.plan["systems" if self._until is None else "views"]
+        section = "systems" if self._until is None else "views"
+        limited = [] if request.systems_until is None else request.sections.get(section, {})
         in_turn = list(limited) if self._until is None else []
         self._submitted = self.graph.in_turn(in_turn) if in_turn else self.graph
         self._table = StatusTable(self.graph.stages, Console(stderr=True))
@@ -135,7 +135,7 @@ class PipelineRun:
         if self._limit.left_out:
             echo(f"note: the time is up for {', '.join(self._limit.left_out)}: left out", file=sys.stderr)
         self._earlier = self.results()
-        plan = RunPlan(**self.request.plan).without(left_out).sections
+        plan = self.request.plan and self.request.plan.without(left_out)
         until = None if self._limit.left_out else self._limit.until
         self.request = replace(self.request, plan=plan, systems_until=until)
         overrides.write(self.workspace.path / "params.yaml", self.request)

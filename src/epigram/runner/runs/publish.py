@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import chain, count
 from pathlib import Path
@@ -97,7 +96,7 @@ def comparison(graph: Graph, workspace: Workspace) -> dict[str, Any]:
     return {**summary, "rows": [{**row, **_speed(workspace.path, row, graph)} for row in summary["rows"]]}
 
 
-def write_run(run: Run, graph: Graph, workspace: Workspace, plan: Mapping[str, Any] | None = None) -> Path:
+def write_run(run: Run, graph: Graph, workspace: Workspace, plan: RunPlan | None = None) -> Path:
     """Write runs/NAME/ with summary.json, report.html, model/ (the chosen model) and the files about data quality.
 
     The folder also has the `plan` of a search. If the run succeeded, runs/latest points to it. A failed run never
@@ -108,8 +107,8 @@ def write_run(run: Run, graph: Graph, workspace: Workspace, plan: Mapping[str, A
     folder = next(runs / name for name in names if not run.code or not _is_complete(runs / name))
     with atomic_folder(folder) as temporary:
         write_json(temporary / "summary.json", run.as_json() | {"name": folder.name})
-        if plan:
-            write_plan(temporary / PLAN, RunPlan(**plan))
+        if plan is not None:
+            write_plan(temporary / PLAN, plan)
         if run.comparison and summary_file:
             from epigram.report.page import render_run
 

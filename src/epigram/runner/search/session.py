@@ -38,7 +38,6 @@ from epigram.workflow.search.plan import RunPlan
 MIN_STAGE_SECONDS = 1.2  # minimum time of a stage
 END_STAGES, END_SECONDS = 2.0, 2.5  # time after the last stage of a system: in stages, and for the report
 VIEWS_SHARE = 0.6  # share of the time after which a view that is not encoded is left out
-SPACE = "search"  # key of the workspace in which a search and its run work
 ENCODED = Path("data/pretrained")  # outputs of the last stages that a search runs
 
 
@@ -81,7 +80,7 @@ class SearchSession:
         if (short := shortage(self.watch.left, costs)) > 0:
             echo(f"note: the run will take at least {short:.0f} s longer than --budget says", file=sys.stderr)
         until = self.watch.started + self.goal.seconds - costs.end
-        return replace(self.request, plan=plan.sections, space=SPACE, systems_until=until)
+        return replace(self.request, plan=plan, search=True, systems_until=until)
 
     def answer(self, ask: Ask) -> Answer:
         """Run a trial, and print its result or its error."""
@@ -112,7 +111,7 @@ class SearchSession:
         settings = load(self._params)
         corpus = self._corpus()
         rows = {name: corpus.rows.get(name, 0) for name in SPLITS}
-        encoded = candidates.ENCODED in self.run.request.plan["views"]
+        encoded = candidates.ENCODED in self.run.request.sections["views"]
         checkpoint = installed_encoder(corpus.language) if encoded else None
         return Facts(
             language=corpus.language,
@@ -154,9 +153,9 @@ def open_search(request: Request, goal: Goal, started: float) -> Iterator[Search
     """
     watch = Stopwatch(goal.seconds, started)
     until = started + VIEWS_SHARE * goal.seconds
-    plan = _everything(request).sections
+    plan = _everything(request)
     with (
-        open_run(replace(request, plan=plan, space=SPACE, systems_until=until), until=ENCODED) as run,
+        open_run(replace(request, plan=plan, search=True, systems_until=until), until=ENCODED) as run,
         closing(Trials(run.workspace.path, request.root / ".epigram" / "trials")) as trials,
     ):
         yield SearchSession(request, goal, watch, run, trials)

@@ -136,7 +136,7 @@ def _runs_another_dataset(request: Request) -> bool:
 
 
 def _change(params: Params, request: Request) -> None:
-    params.update(request.plan)
+    params.update(request.sections)
     if request.dataset:
         params["dataset"] = request.dataset
     if request.seeds:

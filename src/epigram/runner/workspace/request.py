@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
-from epigram.core.config_types import check_name
-from epigram.core.errors import ParameterError
-from epigram.core.settings import check_names
-from epigram.runner.workspace.run_folders import check_run_name
+from epigram.core.config_types import Checked, Name, Positive, Seed, is_name, validate_as
+from epigram.runner.workspace.run_folders import RunName
+from epigram.workflow.search.plan import RunPlan
+
+SEARCH = "search"  # key of the workspace in which a search and its run work
+Revision = Annotated[
+    str,
+    Checked(lambda name: name.isprintable() and not name.startswith("-"), "a branch, a tag or a commit"),
+]
+Moment = Annotated[float, Checked(math.isfinite, "a number of seconds")]
+Key = Annotated[
+    str,
+    Checked(
+        lambda key: all(map(is_name, key.split("."))),
+        "a key of params.yaml: names of letters, digits, _ and -, with dots between them",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,31 +33,34 @@ class Request:
     """A run of the pipeline of the repository `root`, with its overrides of params.yaml.
 
     `changes` maps dotted keys to values. `revision` is the commit to run instead of the working tree. A run with an
-    override or a revision works in its own workspace.
+    override or a revision works in its own workspace. Every value is validated when a request is made, because it may
+    become a part of a path or of a command: raises ParameterError.
     """
 
     root: Path
-    dataset: str | None = None
-    systems: tuple[str, ...] = ()  # ("all",) for every recipe
-    seeds: tuple[int, ...] = ()
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    plan: Mapping[str, Any] = field(default_factory=dict)  # whole sections of params.yaml, of a search
-    revision: str | None = None
-    name: str | None = None
-    space: str | None = None  # key of the workspace; None: by the overrides and the revision
-    systems_until: float | None = None  # monotonic time; systems, or views, that are not finished then are left out
-    max_parallel: int | None = None  # parallel stages; None: the number of processors
+    dataset: Name | None = None
+    systems: tuple[Name, ...] = ()  # ("all",) for every recipe
+    seeds: tuple[Seed, ...] = ()
+    changes: dict[Key, Any] = field(default_factory=dict)
+    plan: RunPlan | None = None  # sections of params.yaml that a search chose
+    revision: Revision | None = None
+    name: RunName | None = None
+    search: bool = False  # whether the run works in the workspace of searches
+    systems_until: Moment | None = None  # monotonic time; systems, or views, that are not finished then are left out
+    max_parallel: Positive | None = None  # parallel stages; None: the number of processors
     ray: str | None = None  # Ray cluster whose workers run the stages; None: this machine
 
     def __post_init__(self) -> None:
-        """Raise ParameterError for values that are unsafe in a path or a command line, before they are used."""
-        check_names({"dataset": self.dataset, "systems": dict.fromkeys(self.systems)})
-        if self.name is not None:
-            check_run_name(self.name)
-        if self.space is not None:
-            check_name("space", self.space)
-        if self.revision and self.revision.startswith("-"):
-            raise ParameterError(f"invalid revision {self.revision!r}: expected a branch, a tag or a commit")
+        """Replace each value by its validated one."""
+        hints = get_type_hints(type(self), include_extras=True)
+        for each in fields(self):
+            value = validate_as(hints[each.name], getattr(self, each.name), each.name, file="run")
+            object.__setattr__(self, each.name, value)
+
+    @property
+    def sections(self) -> dict[str, Any]:
+        """The sections of the plan by name; empty without a plan."""
+        return {} if self.plan is None else self.plan.sections
 
     @property
     def overrides(self) -> dict[str, Any]:
@@ -53,8 +69,8 @@ class Request:
             "dataset": self.dataset,
             "systems": self.systems,
             "seeds": self.seeds,
-            "changes": dict(self.changes),
-            "plan": dict(self.plan),
+            "changes": self.changes,
+            "plan": self.sections,
         }
         return {key: value for key, value in values.items() if value}
 
@@ -65,8 +81,8 @@ class Request:
 
     @property
     def key(self) -> str:
-        """Hash of the overrides and the revision name, or the given key; it is part of the workspace's name."""
-        if self.space:
-            return self.space
+        """Hash of the overrides and the revision name; it is part of the workspace's name."""
+        if self.search:
+            return SEARCH
         content = json.dumps([self.overrides, self.revision], sort_keys=True, default=str)
         return hashlib.sha256(bytes(content, "utf-8")).hexdigest()[:10]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from epigram.core.config_types import Strict, read_yaml, validate_as
+from epigram.checkpoints.folders import PREFIX
+from epigram.checkpoints.hub import HUB_PREFIX
+from epigram.core.config_types import Checked, Name, Seed, Strict, is_inner_path, read_yaml, validate_as
 from epigram.core.errors import InputMissingError
 from epigram.core.files import write_text
 
@@ -15,14 +17,30 @@ PLAN = "plan.yaml"
 HEAD = "# Written by `epigram run --budget`. To run it again: epigram run --plan {name}\n"
 
 
+def _is_own_checkpoint(view: dict[str, Any]) -> bool:
+    """Return whether the checkpoint of a view, if it has one, is in the project, a package's or the hub's."""
+    name = view.get("checkpoint")
+    named = isinstance(name, str) and name.startswith((PREFIX, HUB_PREFIX))
+    return name is None or named or (isinstance(name, str) and is_inner_path(name) and not name.startswith("~"))
+
+
+PlannedView = Annotated[
+    dict[str, Any],
+    Checked(_is_own_checkpoint, f"a view whose checkpoint is a folder in the project, {PREFIX}… or {HUB_PREFIX}…"),
+]
+Seeds = Annotated[
+    list[Seed], Checked(lambda seeds: 0 < len(set(seeds)) == len(seeds), "one or more different integers")
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunPlan(Strict):
     """Sections of params.yaml that a run has instead of the project's own."""
 
-    dataset: str
-    seeds: list[int]
-    views: dict[str, dict[str, Any]]
-    systems: dict[str, dict[str, Any]]
+    dataset: Name
+    seeds: Seeds
+    views: dict[Name, PlannedView]
+    systems: Annotated[dict[Name, dict[str, Any]], Checked(bool, "one or more systems")]
     pos_table: dict[str, Any] = field(default_factory=dict)
     prune: dict[str, Any] = field(default_factory=dict)
     compare: dict[str, Any] = field(default_factory=dict)

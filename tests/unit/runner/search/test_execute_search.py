@@ -19,8 +19,10 @@ from epigram.runner.search import execute
 from epigram.runner.service.server import Server
 from epigram.runner.workspace.request import Request
 from epigram.workflow.search.goal import Goal
+from epigram.workflow.search.plan import RunPlan
 
 GOAL = Goal(seconds=60)
+PLAN = RunPlan(dataset="mine", seeds=[0], views={}, systems={"tfidf_svm": {"view": "token"}})
 
 
 @pytest.fixture
@@ -30,7 +32,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
 
     def flow(request: Request, *_: Any, **__: Any) -> Request:
         requests.append(request)
-        return replace(request, plan={"dataset": "mine"})
+        return replace(request, plan=PLAN)
 
     monkeypatch.setattr(execute, "start_server", lambda *_, **__: (None, flow))
     monkeypatch.setattr(execute, "run_flow", lambda _, call: call())
@@ -41,7 +43,7 @@ def test_a_search_runs_here_without_a_name_and_its_run_as_asked(tmp_path: Path, 
     request = Request(root=tmp_path, dataset="mine", name="best", ray="local")
     found = execute.execute_search(request, GOAL, 0.0, lambda: None)
     assert asked == [replace(request, name=None, ray=None)]
-    assert found == replace(request, plan={"dataset": "mine"})
+    assert found == replace(request, plan=PLAN)
 
 
 def test_a_name_that_a_link_refers_to_is_refused_before_the_search(tmp_path: Path, asked: list[Request]) -> None:

@@ -65,21 +65,21 @@ def test_a_trial_that_ends_has_its_result(tmp_path: Path) -> None:
 
 def test_the_plan_keeps_the_keys_that_the_search_does_not_set(tmp_path: Path) -> None:
     own = {"compare": {"alpha": 0.01, "prefer": "cheapest"}, "examine": {"similarity": 0.95}}
-    plan = session(tmp_path, **own).planned(PLAN).plan
+    plan = session(tmp_path, **own).planned(PLAN).sections
     assert plan["compare"] == {"alpha": 0.01, "prefer": "best"}
     assert "examine" not in plan  # the project's own section counts
 
 
 def test_a_limited_examination_keeps_the_project_s_similarity(tmp_path: Path) -> None:
     limited = RunPlan(**{**vars(PLAN), "examine": {"rows": 700}})
-    plan = session(tmp_path, examine={"rows": 1_000, "similarity": 0.95}).planned(limited).plan
+    plan = session(tmp_path, examine={"rows": 1_000, "similarity": 0.95}).planned(limited).sections
     assert plan["examine"] == {"rows": 700, "similarity": 0.95}
 
 
 def test_a_replay_after_a_change_of_params_trains_the_same(tmp_path: Path) -> None:
     """The later file has another loss, other folds, a smaller vocabulary and no ensemble."""
     own = {"train": {"class_weight": "balanced"}, "validate": {"folds": 2}}
-    planned = session(tmp_path, **own).planned(PLAN).plan
+    planned = session(tmp_path, **own).planned(PLAN).sections
     expected = {**own, "encode": {}, "evaluate": {}, "ensemble": {}}
     assert {name: planned[name] for name in WHOLE} == expected
     later: dict[str, Any] = {
@@ -106,7 +106,7 @@ def test_a_training_on_folds_has_the_threads_of_one_process(
     monkeypatch.setattr(resources, "count_processors", lambda: 8)
     monkeypatch.setattr(module.ValidatedCorpus, "read", lambda folder: SimpleNamespace(folds=folds))
     systems = {"fine_tuned": {"view": "sentences", "recipe": "bert"}}
-    plan = session(tmp_path, train={"processes": "auto"}).planned(replace(PLAN, systems=systems)).plan
+    plan = session(tmp_path, train={"processes": "auto"}).planned(replace(PLAN, systems=systems)).sections
     assert plan["systems"]["fine_tuned"]["train"] == {"threads": cores}
 
 
@@ -131,7 +131,7 @@ def test_the_plan_has_the_threads_of_this_machine(
         "embedding_linear": {"view": "sentences"},
         "fine_tuned": {"view": "sentences", "recipe": "bert"},
     }
-    found = session(tmp_path, train=shared).planned(replace(PLAN, systems=systems)).plan["systems"]
+    found = session(tmp_path, train=shared).planned(replace(PLAN, systems=systems)).sections["systems"]
     resolved = {name: system.get("train") for name, system in found.items()}
     own = (
         {"textcnn": {"epochs": 2}}
@@ -153,7 +153,7 @@ def test_the_facts_have_the_project_s_settings(
     train = {"class_weight": "balanced", **({} if longest is None else {"max_length": longest})}
     required = {"dataset": "mr", "seeds": [0], "views": {"token": {}}, "systems": {"tfidf_svm": {"view": "token"}}}
     found = session(tmp_path, **required, train=train, examine={"rows": 700})
-    found.run.request = SimpleNamespace(plan={"views": {"sentences": {}}})  # type: ignore[misc, assignment]
+    found.run.request = SimpleNamespace(sections={"views": {"sentences": {}}})  # type: ignore[misc, assignment]
     corpus = SimpleNamespace(language="en", rows={"train": 2}, folds=0, labels=["a", "b"])
     split = SimpleNamespace(ids=SimpleNamespace(lengths=np.array([6, 70])))
     view = SimpleNamespace(split=lambda name: split, prefix_ids=(1,), suffix_ids=(2,), characters=["x"])

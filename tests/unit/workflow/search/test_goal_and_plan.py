@@ -111,4 +111,5 @@ def test_the_folders_of_other_systems_are_those_that_no_stage_writes(tmp_path: P
     (tmp_path / "models" / "about.txt").touch()
     outs = {"fit@svm": "models/svm", "cut@token": "encoded/token", "compare": "compared"}
     stages = {name: Stage(name=name, needs=frozenset(), outs=(tmp_path / out,)) for name, out in outs.items()}
-    assert Graph(stages).other_outputs() == [tmp_path / "models/bert"]
+    assert Graph(stages).other_outputs(tmp_path) == [tmp_path / "models/bert"]
+    assert Graph(stages).other_outputs(tmp_path / "models") == []  # its own folders are not next to outputs
