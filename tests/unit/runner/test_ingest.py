@@ -163,7 +163,7 @@ def test_a_query_that_fails_is_no_empty_result(tmp_path: Path, monkeypatch: pyte
         return ingest.query_database(tmp_path, settings, tmp_path / "rows.parquet")
 
     assert query("SELECT text FROM said") == []
-    with pytest.raises(DataError, match="the query fails: .*overflow"):
+    with pytest.raises(DataError, match=r"the query fails: .*overflow"):
         query("SELECT abs(-9223372036854775808) AS text")
 
 
