@@ -185,11 +185,11 @@ def test_the_schedule_is_that_of_all_epochs_even_where_training_stops_early() ->
     assert longer.rates == pytest.approx([0.3, 0.3, 0.2], abs=1e-4)
 
 
-def test_plateau_lowers_the_rate_by_a_tenth_after_every_third_stale_evaluation() -> None:
+def test_plateau_lowers_the_rate_by_a_tenth_at_the_fourth_stale_evaluation_and_each_further_one() -> None:
     script = [Dev(5), WORSE, WORSE, WORSE, WORSE, Dev(6), WORSE, WORSE, WORSE, WORSE, WORSE, WORSE, WORSE]
     run = trained(script, schedule="plateau", learning_rate=1.0)
-    # three stale evaluations after step 4 and, after the improvement at step 6, after step 9; six after step 12
-    assert run.rates == pytest.approx([1.0] * 4 + [0.9] * 5 + [0.81] * 3 + [0.729], abs=1e-4)
+    # four stale evaluations after step 5 and, after the improvement at step 6, four to six after the steps 10 to 12
+    assert run.rates == pytest.approx([1.0] * 5 + [0.9] * 5 + [0.81, 0.729, 0.6561], abs=1e-4)
 
 
 def test_a_constant_schedule_ignores_a_plateau() -> None:
@@ -284,7 +284,7 @@ def test_early_stopping_ends_a_training_with_a_floor_of_steps() -> None:
 
 
 def test_a_floor_of_steps_stretches_the_plateau() -> None:
-    """One epoch becomes two: the rate decays after six stale evaluations instead of three."""
-    script = [Dev(5), *[WORSE] * 7]
-    run = trained(script, batches=4, epochs=1, min_steps=8, evaluations=4, schedule="plateau", learning_rate=0.5)
-    assert run.rates == pytest.approx([0.5] * 7 + [0.45])
+    """One epoch becomes two: the rate decays at the eighth, tenth and twelfth stale evaluation."""
+    script = [Dev(5), *[WORSE] * 15]
+    run = trained(script, batches=8, epochs=1, min_steps=16, evaluations=8, schedule="plateau", learning_rate=0.5)
+    assert run.rates[:13] == pytest.approx([0.5] * 9 + [0.45] * 2 + [0.405] * 2)

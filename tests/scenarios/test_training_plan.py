@@ -62,10 +62,10 @@ def test_the_rate_decays_after_the_steps_of_the_plan() -> None:
 
 
 def test_a_training_with_dev_records_its_plan() -> None:
-    """The best evaluation is the eighth; the rate decays after each third stale one, also after it."""
+    """The best evaluation is the eighth; the rate decays at the fourth stale one and each further, also after it."""
     script = [Dev(5), Dev(4), Dev(4), Dev(4), Dev(4), Dev(4), Dev(4), Dev(6), *[Dev(4)] * 4]
     run = trained(script, batches=2, schedule="plateau")
-    assert run.trainer.plan_to_repeat() == Plan(16, 24, (Event(8, "decay"), Event(14, "decay"), Event(22, "decay")))
+    assert run.trainer.plan_to_repeat() == Plan(16, 24, tuple(Event(step, "decay") for step in (10, 12, 14, 24)))
     again = followed(run.trainer.plan_to_repeat(), batches=2, epochs=12, schedule="plateau")
     again.trainer.run()
     assert again.rates == run.rates[:16]

@@ -18,22 +18,23 @@ if TYPE_CHECKING:
     from epigram.training.loop.trainer import Trainer
 
 
-PLATEAU_EVALUATIONS, PLATEAU_FACTOR = 3, 0.9  # evaluations without improvement before a decay, and its factor
+PLATEAU_EVALUATIONS, PLATEAU_FACTOR = 3, 0.9  # stale evaluations before the first decay, and the factor of each
 
 
 class DecayOnPlateau(Callback):
-    """Decay after every few evaluations without improvement; after more if `min_steps` adds epochs.
+    """Decay at the fourth evaluation in a row without improvement and at each further one (Pislar and Rei, 2020).
 
-    `config` are the settings with these epochs, `given` the user's settings.
+    With more epochs in `config` than in the user's settings (`given`), because of `min_steps`, as many more evaluations
+    count as one.
     """
 
     def __init__(self, config: TrainingConfig, given: TrainingConfig) -> None:
-        self.evaluations = ceil_divide(PLATEAU_EVALUATIONS * config.epochs, given.epochs)
+        self.every = ceil_divide(config.epochs, given.epochs)
 
     def after_evaluation(self, trainer: Trainer, evaluation: Evaluation) -> None:
         """Decay the learning rate where it is due."""
-        stale = trainer.record.stale
-        if stale and stale % self.evaluations == 0:
+        stale, rest = divmod(trainer.record.stale, self.every)
+        if stale > PLATEAU_EVALUATIONS and rest == 0:
             scale_learning_rate(trainer.schedule, PLATEAU_FACTOR)
             trainer.record.events.append(Event(trainer.position.step, "decay"))
 
