@@ -17,7 +17,7 @@ from epigram.data.decoding import guess_encoding
 from epigram.data.label_values import LISTS, as_labels, split_labels
 from epigram.data.readers import KINDS, Reader
 
-RAW = "#json"  # column with the JSON object of each row, for output; the columns before it are also in the object
+RAW = "\0json"  # column with the JSON object of each row, for output; the columns before it are also in the object
 STRINGS = pl.List(pl.String)
 Options = dict[str, Any]  # the `read` section of a source: reader, and the options of that reader
 

@@ -36,6 +36,9 @@ NFD = "cafe\u0301"
         ({"好（评）": 2, "好(评)": 1}, ["differ only in width"]),
         ({"R&amp;D": 3, "R&D": 9}, ["differ only in HTML escapes;", '{"R&amp;D": "R&D"}']),
         ({"good.": 3, "good": 9}, ["differ only in surrounding punctuation;"]),
+        ({"very  good": 3, "very good": 9}, ["differ only in spaces;"]),
+        ({"very\xa0good": 3, "very good": 9}, ["differ only in width;"]),
+        ({"❤\ufe0f": 3, "❤": 9}, ["differ only in invisible characters;"]),
         ({"1.0": 3, "1": 9}, ["differ only in number format;", '{"1.0": "1"}']),
         ({"pos\u200b": 3, "pos": 9}, ['"pos\\u200b" (3 rows) differ only in invisible characters;']),
         ({"\ufeffpos": 3, "pos": 9}, ['{"\\ufeffpos": "pos"}']),
@@ -69,7 +72,14 @@ def test_lists_without_several_labels_are_noted(lists: dict[tuple[str, ...], int
 
 @pytest.mark.parametrize(
     ("label", "shown"),
-    [("pos\u200b", "pos"), ("\ufeffpos ", "pos"), (NFD, "café"), ("a\u200db", "a\u200db"), ("Ａ", "Ａ")],
+    [
+        ("pos\u200b", "pos"),
+        ("\ufeffpos ", "pos"),
+        (NFD, "café"),
+        ("a\u200db", "a\u200db"),
+        ("a\u200d", "a"),
+        ("Ａ", "Ａ"),
+    ],
 )
 def test_only_what_cannot_be_seen_is_repaired(label: str, shown: str) -> None:
     assert visible_label(label) == shown

@@ -313,6 +313,8 @@ def test_a_prompt_around_the_text_is_whole_in_every_interface(
         (["--", "missing.csv"], 66, [], "missing.csv is missing"),
         (["--file", "missing.csv"], 66, [], "missing.csv is missing"),
         (["a.csv"], 64, [], "a.csv is a table"),
+        (["a.csv.gz"], 64, [], "a.csv.gz has an unsupported file type; use .txt, or a table with --out"),
+        (["missing.json"], 66, [], "missing.json is missing"),
         (["a.csv", "large room"], 0, ["food", "room"], ""),
         (["soup, version 2.0"], 0, ["food"], ""),
         (["soup.txt\nsoup.csv"], 0, ["food"], ""),
@@ -326,6 +328,7 @@ def test_a_single_argument_that_names_a_file_is_no_text(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "texts.txt").write_text("nice soup\nlarge room\n")
     (tmp_path / "a.csv").write_text("text\nsoup\n")
+    (tmp_path / "a.csv.gz").write_bytes(b"")
     if code:
         with pytest.raises(SystemExit) as end:
             run(*arguments)

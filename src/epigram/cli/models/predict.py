@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from epigram.inference.predictors.base_predictor import BasePredictor
     from epigram.inference.tables import RowCounts
 
+TEXT_SUFFIX = ".txt"
+OTHER_SUFFIXES = {".json", ".xlsx", ".gz", ".zip"}  # of files that are not read
 BATCH_SIZE = 1024  # texts per prediction call and write
 
 
@@ -68,20 +70,22 @@ def main(
         return
     if file is not None:
         _check_lines_file(file)
-        if named is not None:
-            echo(f"note: {file} is read as a file with one text per line", file=sys.stderr)
+    if named is not None:
+        if named.suffix.lower() != TEXT_SUFFIX:
+            raise ParameterError(f"{named} has an unsupported file type; use {TEXT_SUFFIX}, or a table with --out")
+        echo(f"note: {file} is read as a file with one text per line", file=sys.stderr)
     lines = decode_lines(map(os.fsencode, texts), "text") if texts else _read_lines(file)
     _predict_texts(model, lines, as_json, min_confidence)
 
 
 def _is_file_name(text: str) -> bool:
-    """Return whether a text ends like the name of a table or a text file."""
+    """Return whether a text ends like the name of a table, a text file or another common file with texts."""
     suffix = Path(text).suffix.lower()
     if "\n" in text or not re.fullmatch(r"\.[a-z]+", suffix):
         return False
     from epigram.data.tables import formats
 
-    return suffix in {".txt", *formats()}
+    return suffix in {TEXT_SUFFIX, *formats(), *OTHER_SUFFIXES}
 
 
 def _predict_table(model: Path, table: Path, out: Path, text: str, force: bool, min_confidence: float) -> None:

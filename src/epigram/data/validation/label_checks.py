@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping
 from epigram.core.limits import list_names
 from epigram.data.label_values import LIST_LIKE, LISTS
 
-INVISIBLE = re.compile("[\u200b\u200e\u200f\u2060\ufeff]")  # zero-width spaces, direction marks, byte order mark
+# Soft hyphens, zero-width spaces, direction marks and byte order marks; joiners have a meaning inside a label.
+MEANINGLESS = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff]|^[\u200c\u200d]+|[\u200c\u200d]+$")
+INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufe0e\ufe0f\ufeff]")
 SEPARATORS = ("|", ";", ",", "；", "，", "、")
 SURROUNDING = " \t\"'“”‘’.,:;!?()[]<>。，：；！？（）【】《》「」"
 MAX_NOTES = 5  # groups of spellings that are listed one by one
@@ -23,6 +25,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     "HTML escapes": html.unescape,
     "number format": lambda label: re.sub(r"(?<=\d)\.0+$", "", label),
     "width": lambda label: unicodedata.normalize("NFKC", label),
+    "spaces": lambda label: " ".join(label.split()),
     "case": str.casefold,
     "surrounding punctuation": lambda label: label.strip(SURROUNDING) or label,
 }
@@ -32,7 +35,7 @@ Rows = Mapping[str, int]  # number of rows of each label
 
 def visible_label(label: str) -> str:
     """Return the label without invisible characters, composed: spellings that only an export can have made differ."""
-    return unicodedata.normalize("NFC", INVISIBLE.sub("", label)).strip(" ")
+    return unicodedata.normalize("NFC", MEANINGLESS.sub("", label)).strip(" ")
 
 
 def rows_by_label(lists: Mapping[tuple[str, ...], int]) -> dict[str, int]:
