@@ -21,7 +21,6 @@ from epigram.runner.champions.champion_refs import check_not_locked, resolve
 from epigram.runner.git import git, read_file_at
 
 FILE = "ledger.json"
-StoreName = Annotated[str, Checked(re.compile("[0-9a-f]{16}").fullmatch, "16 hexadecimal digits")]
 Sha256 = Annotated[str, Checked(re.compile("[0-9a-f]{64}").fullmatch, "a SHA-256")]
 
 
@@ -56,14 +55,12 @@ class Entry(Strict):
 
     An entry with a `base` begins the data set, or replaces its base: `base` is the SHA-256 of the rows, `source` that
     of the base's description and files, `labels` are the base's labels. `number` is the last batch that the base has.
-    The first entry names the store.
     """
 
     kind: Literal["start", "batches", "rebuild", "forget"]
     after: Sha256
     time: str
     before: Sha256 | None = None
-    store: StoreName | None = None
     base: Sha256 | None = None
     source: str = ""
     labels: list[str] | None = None
@@ -80,11 +77,6 @@ class Ledger:
 
     commit: str
     entries: list[Entry]
-
-    @property
-    def store(self) -> str:
-        """Name of the data set's store."""
-        return str(self.entries[0].store)
 
     @property
     def after(self) -> str:
@@ -104,6 +96,14 @@ class Ledger:
             listed = entry.batches or []
             found = [each for each in found if each not in listed] if entry.kind == "forget" else [*found, *listed]
         return found
+
+    @property
+    def withdrawn(self) -> set[str]:
+        """Names of stored files that no accepted batch needs any more."""
+        listed = [each for entry in self.entries if entry.kind == "forget" for each in entry.batches or []]
+        return {name for batch in listed for name in batch.kept} - {
+            name for batch in self.batches for name in batch.kept
+        }
 
     @property
     def next_number(self) -> int:
@@ -132,8 +132,8 @@ def read(root: Path, name: str) -> Ledger | None:
     except (InputMissingError, ValueError) as error:
         raise DataError(f"{where} cannot be read ({error}); set the ref to its last valid commit") from None
     entries = validate_as(list[Entry], values, file=where)
-    if not entries or not (entries[0].base and entries[0].store):
-        raise DataError(f"{where} does not begin with a base and a store; set the ref to its last valid commit")
+    if not entries or not entries[0].base:
+        raise DataError(f"{where} does not begin with a base; set the ref to its last valid commit")
     return Ledger(commit, entries)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import secrets
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -25,8 +24,6 @@ from epigram.runner.workspace.settings import Settings
 
 if TYPE_CHECKING:
     import polars as pl
-
-    from epigram.data.validation.validate import Validated
 
 HEAD = "# Written by the first retraining; data/sources/local.yaml explains every line. New labels are added here.\n"
 SOURCES = Path("data/sources")
@@ -52,7 +49,7 @@ class LiveData:
         self.rows, self.description = root / "data" / "local" / f"{name}.parquet", root / SOURCES / f"{name}.yaml"
         self.base = load_source(name.removesuffix(GROWING_SUFFIX), root / SOURCES)
         self.ledger: Ledger | None = ledger.read(root, name)
-        self.store = RowStore(root, self.ledger.store if self.ledger else secrets.token_hex(8))
+        self.store = RowStore(root, name)
 
     @property
     def record(self) -> Ledger:
@@ -197,30 +194,25 @@ class LiveData:
 
     def _begin(self) -> str:
         """Begin the ledger; return a note if the data set is from an older version."""
-        if self.description.exists() != self.rows.exists():
-            raise self._incomplete()
-        if is_older := self.rows.exists():
-            frame, labels = self.read(), load_source(self.name, self.root / SOURCES).labels
-        else:
-            frame, labels = self._validated_rows()
-        fields = self._base_fields(frame, labels)
-        self.commit(None if is_older else frame, kind="start", store=self.store.name, **fields)
+        rows, description, is_older = self.rows, self.description, self.rows.exists()
+        if is_older and not description.exists():
+            begins = f"and the next retraining begins again with {self.base.name}"
+            raise DataError(f"{rows} has neither a ledger nor {description.name}; move it away, {begins}")
+        if description.exists() and not is_older:
+            raise InputMissingError(
+                f"{rows} is missing, but {description.name} describes it; restore it from a copy or from the champion "
+                f"(dvc get . data/raw/{rows.name} --rev champion -o {rows.parent}), and move all files of "
+                f"{inbox.ARCHIVE} back to the inbox: rows that are known are skipped"
+            )
+        frame, labels = (
+            (self.read(), load_source(self.name, self.root / SOURCES).labels) if is_older else self._read_base()
+        )
+        self.commit(None if is_older else frame, kind="start", **self._base_fields(frame, labels))
         return f"the ledger of {self.name} begins with its {frame.height:,} rows" if is_older else ""
 
-    def _incomplete(self) -> Exception:
-        if self.rows.exists():
-            return DataError(
-                f"{self.rows} has neither a ledger nor {self.description.name}; move it away, and the next retraining "
-                f"begins again with {self.base.name}"
-            )
-        return InputMissingError(
-            f"{self.rows} is missing, but {self.description.name} describes it; restore it from a copy or from the "
-            f"champion (dvc get . data/raw/{self.rows.name} --rev champion -o {self.rows.parent}), and move all files "
-            f"of {inbox.ARCHIVE} back to the inbox: rows that are known are skipped"
-        )
-
     def _finish(self) -> None:
-        """Replace the file, if a retraining was killed between the entry in the ledger and the replacement."""
+        """Do what a process that was killed after its entry in the ledger has not done: replace and delete files."""
+        self.store.remove(self.record.withdrawn)
         if not self.rows.exists() or sha256(self.rows) != self.record.after:
             for temporary in self.rows.parent.glob(f".{glob.escape(self.rows.name)}.*"):
                 if temporary.is_file() and sha256(temporary) == self.record.after:
@@ -250,7 +242,7 @@ class LiveData:
 
         from epigram.data.growing_dataset import append_rows
 
-        frame, labels = self._validated_rows()
+        frame, labels = self._read_base()
         if self.record.base.number:
             before, _ = self.find_base()
             for number in range(1, self.record.base.number + 1):
@@ -272,33 +264,27 @@ class LiveData:
         values = {**own, **describe(self.base, labels, self.name)}
         write_text(self.description, HEAD + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118))
 
-    def _validated_rows(self) -> tuple[pl.DataFrame, list[str]]:
-        """Return the base's rows that pass validation, and its labels."""
-        from epigram.data.growing_dataset import base_rows
-
-        if self.base.task not in {"single", "multi"}:
-            raise DataError(
-                f"{self.base.name} does not label texts (task: {self.base.task}); retraining requires task single or "
-                "multi"
-            )
-        (self.root / ".epigram").mkdir(exist_ok=True)
-        with TemporaryDirectory(dir=self.root / ".epigram") as scratch:
-            validated = self._validate(Path(scratch))
-            return base_rows(validated, self.base.keep), validated.corpus.labels
-
-    def _validate(self, scratch: Path) -> Validated:
-        """Download and validate the base as the pipeline does, but with all its training rows."""
+    def _read_base(self) -> tuple[pl.DataFrame, list[str]]:
+        """Download and validate the base as the pipeline does, but with all its training rows; also its labels."""
         from epigram.data.corpus import spool_corpus
+        from epigram.data.growing_dataset import base_rows
         from epigram.data.sources.fetch import Fetcher
         from epigram.data.validation.validate import validate
 
-        counted = bool(self.base.rows)
-        fetcher = Fetcher(self.root / ".epigram" / "downloads", self.settings.download, counted=counted)
-        for file in self.base.files:
-            fetcher.fetch(replace(file, local=file.local and str(self.root / file.local)), scratch)
-        (scratch / "spool").mkdir()
-        with_dev = replace(self.base, folds=0)  # new rows are added to dev
-        all_rows = replace(self.settings.validate, max_train_rows=None)  # the pipeline limits the rows of each run
-        validated = validate(spool_corpus(self.base, scratch, scratch / "spool"), with_dev, all_rows)
-        fetcher.clear()
-        return validated
+        base, name = self.base, self.base.name
+        if base.task not in {"single", "multi"}:
+            raise DataError(
+                f"{name} does not label texts (task: {base.task}); retraining requires task single or multi"
+            )
+        (self.root / ".epigram").mkdir(exist_ok=True)
+        fetcher = Fetcher(self.root / ".epigram" / "downloads", self.settings.download, counted=bool(base.rows))
+        with TemporaryDirectory(dir=self.root / ".epigram") as folder:
+            scratch = Path(folder)
+            for file in base.files:
+                fetcher.fetch(replace(file, local=file.local and str(self.root / file.local)), scratch)
+            (scratch / "spool").mkdir()
+            with_dev = replace(base, folds=0)  # new rows are added to dev
+            all_rows = replace(self.settings.validate, max_train_rows=None)  # the pipeline limits the rows of each run
+            validated = validate(spool_corpus(base, scratch, scratch / "spool"), with_dev, all_rows)
+            fetcher.clear()
+            return base_rows(validated, base.keep), validated.corpus.labels

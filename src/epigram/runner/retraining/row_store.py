@@ -7,7 +7,7 @@ folders of DVC's own hashes, so no variant of it deletes these files; they are d
 from __future__ import annotations
 
 import shutil
-from collections.abc import Container
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from epigram.core.files import atomic_file, sha256
 
 
 class RowStore:
-    """Files named by their SHA-256 and suffix, in a folder of their own for each data set (`name`)."""
+    """Files of the data set `name`, named by their SHA-256 and suffix."""
 
     def __init__(self, root: Path, name: str) -> None:
         self.root, self.name = root, name
@@ -43,8 +43,7 @@ class RowStore:
         path = self.folder / name
         return path if path.is_file() and sha256(path) == name.partition(".")[0] else None
 
-    def remove_except(self, names: Container[str]) -> None:
-        """Delete all other files, also those that a killed process left."""
-        for path in self.folder.iterdir():
-            if path.name not in names:
-                path.unlink()
+    def remove(self, names: Iterable[str]) -> None:
+        """Delete stored files."""
+        for name in names:
+            (self.folder / name).unlink(missing_ok=True)

@@ -59,8 +59,7 @@ def withdraw(live: LiveData, file: str) -> Withdrawal:
     frame = live.replay(base, remaining)
     rows, kept = _count(live, batches, frame)
     live.commit(frame, kind="forget", batches=batches, **fields)
-    bases = {f"{entry.base}.parquet" for entry in live.record.entries}
-    live.store.remove_except(bases.union(*(batch.kept for batch in remaining)))
+    live.store.remove(live.record.withdrawn)
     models = learned_models(live.root, live.name, since)
     return Withdrawal(
         dataset=live.name,
