@@ -18,11 +18,11 @@ import pytest
 
 from epigram.cli.runs import retrain
 from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError, TryAgainError
-from epigram.core.files import sha256
+from epigram.core.files import sha256, write_text
 from epigram.runner.champions import champion
 from epigram.runner.retraining import ledger
 from epigram.runner.retraining.withdrawal import learned_models, withdraw
-from tests.support.shop import reviews
+from tests.support.shop import PARAMS, reviews
 from tests.support.shop_repository import Shop, small_shop
 
 BASE = 40  # rows
@@ -145,6 +145,7 @@ def test_without_the_cache_the_archived_files_and_the_base_are_enough(shop: Shop
     whole = shop.rows
     shutil.rmtree(shop.root / ".dvc" / "cache")
     file.unlink()
+    (shop.root / "data" / "sources" / "shop_live.yaml").unlink()
     (shop.incoming / "taken" / "b.csv").rename(shop.incoming / "taken" / "renamed.csv")
     shop.live.rebuild()
     assert shop.rows.equals(whole)
@@ -176,6 +177,30 @@ def test_corrected_labels_of_the_base_reach_the_data_set(shop: Shop) -> None:
     assert shop.take().rows == 10  # the description has the labels of the base and of all batches
     assert "labels:\n- bad\n- fine\n- good\n" in (shop.root / "data" / "sources" / "shop_live.yaml").read_text()
     whole = shop.rows
+    shop.live.rebuild()
+    assert shop.rows.equals(whole)
+    for name in ("a.csv", "b.csv"):  # no row has the label good any more
+        withdraw(shop.live, name)
+    source.write_text(source.read_text().replace("[bad, fine]", "[bad, great]"))
+    local.write_text(local.read_text().replace(",fine", ",great"))
+    shop.live.rebuild()
+    assert "labels:\n- bad\n- great\n- fine\nkeep" in (shop.root / "data" / "sources" / "shop_live.yaml").read_text()
+
+
+def test_a_row_keeps_its_split_whatever_the_settings_are_now(shop: Shop, file: Path) -> None:
+    whole = shop.rows
+    write_text(shop.root / "params.yaml", f"{PARAMS}validate: {{dev: 0.5}}\n")
+    file.unlink()
+    shop.live.rebuild()
+    assert shop.rows.equals(whole) and (whole["split"] == "dev").sum() < 20
+
+
+def test_damaged_files_of_the_store_are_not_used(shop: Shop, file: Path) -> None:
+    whole = shop.rows
+    for stored in (shop.root / ".dvc" / "cache" / "epigram").rglob("*.parquet"):
+        frame = pl.read_parquet(stored)
+        frame.with_columns(text=pl.lit("damaged")).write_parquet(stored)
+    file.unlink()
     shop.live.rebuild()
     assert shop.rows.equals(whole)
 
@@ -238,6 +263,9 @@ def test_a_withdrawal_removes_exactly_the_rows_of_the_file(shop: Shop) -> None:
     assert shop.rows.height == 80
     shop.arrive("again.csv", pl.read_csv(shop.incoming / "taken" / "a.csv"))
     assert shop.take().rows == 20 and shop.rows["batch"].max() == 3
+    withdraw(shop.live, "again.csv")
+    shop.arrive("again.csv", reviews(10, "slang", seed=3))
+    assert shop.take().rows == 10 and shop.rows["batch"].max() == 4  # no number is used twice
 
 
 def texts_in_cache(shop: Shop) -> set[str]:

@@ -67,7 +67,7 @@ class LiveData:
         self._finish()
         self.check()
         if not self.description.exists():
-            self._describe(self.record.base.labels or [])
+            self.describe(self.read(), self.record.base.labels)
         return note
 
     def check(self) -> None:
@@ -128,18 +128,9 @@ class LiveData:
 
         The base is read again if it has changed since, or if the store has lost it.
         """
-        from epigram.text.dataset.text_matching import explode_labels
-
-        old = self.record.base
-        if not self.description.exists():
-            self._describe(old.labels or [])
         base, fields = self._new_base() if self._base_has_changed() else self.find_base()
         frame = self.replay(base, self.record.batches)
-        if fields:
-            labels, used = fields["labels"], {*explode_labels(frame)["label"]}
-            described = load_source(self.name, self.root / SOURCES).labels
-            own = [label for label in described if label in used or label not in (old.labels or [])]
-            self._describe([*labels, *(label for label in own if label not in labels)])
+        self.describe(frame, fields.get("labels", self.record.base.labels))
         self.commit(frame, kind="rebuild", **fields)
         arrived = frame.height - base.height
         return f"restored {self.name}: {base.height:,} rows of {self.base.name} and {arrived:,} that arrived since"
@@ -165,12 +156,13 @@ class LiveData:
         from epigram.data.incoming_rows import read_rows
 
         original, rows = batch.kept
+        source = row_source(self.root, self.name) if self.description.exists() else replace(self.base, labels=[])
         if stored := self.store.find(rows):
             return pl.read_parquet(stored)
         taken = inbox.inbox_folder(self.root, self.settings.retrain.incoming) / inbox.ARCHIVE
         for file in (self.store.find(original), *inbox.files_in(taken)):
             if file and sha256(file) == batch.sha256:
-                found = read_rows([file], row_source(self.root, self.name), self.settings.validate).frame
+                found = read_rows([file], source, self.settings.validate).frame
                 if found is not None:
                     return found
         raise InputMissingError(
@@ -254,15 +246,20 @@ class LiveData:
         number = max(frame["batch"])
         return {"base": self.keep(frame), "source": self._source_hash() or "", "labels": labels, "number": number}
 
-    def _describe(self, labels: list[str]) -> None:
-        """Write the description, with the keys that the user has added to an older one."""
+    def describe(self, frame: pl.DataFrame, base: Sequence[str] | None) -> None:
+        """Write the description, if it is missing or lists other labels than those of the base and those in `frame`."""
         import yaml
 
         from epigram.data.growing_dataset import describe
+        from epigram.text.dataset.text_matching import explode_labels
 
         own = read_yaml(self.description) if self.description.exists() else {}
-        values = {**own, **describe(self.base, labels, self.name)}
-        write_text(self.description, HEAD + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118))
+        used = explode_labels(frame)["label"].unique(maintain_order=True)
+        described = [label for label in map(str, own.get("labels", used)) if label in used]
+        labels = list(dict.fromkeys([*(base or ()), *described]))
+        if labels != own.get("labels"):
+            values = {**own, **describe(self.base, labels, self.name)}
+            write_text(self.description, HEAD + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118))
 
     def _read_base(self) -> tuple[pl.DataFrame, list[str]]:
         """Download and validate the base as the pipeline does, but with all its training rows; also its labels."""

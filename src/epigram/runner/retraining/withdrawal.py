@@ -57,6 +57,7 @@ def withdraw(live: LiveData, file: str) -> Withdrawal:
     remaining = [batch for batch in live.record.batches if batch not in batches]
     base, fields = live.find_base()
     frame = live.replay(base, remaining)
+    live.describe(frame, fields.get("labels", live.record.base.labels))
     rows, kept = _count(live, batches, frame)
     live.commit(frame, kind="forget", batches=batches, **fields)
     live.store.remove(live.record.withdrawn)
