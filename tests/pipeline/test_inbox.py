@@ -18,6 +18,7 @@ from epigram.data import incoming_rows
 from epigram.runner.retraining import drift, inbox
 from epigram.runner.retraining.ingest import Ingestion
 from epigram.runner.retraining.retraining import Retraining
+from epigram.runner.retraining.withdrawal import withdraw
 from epigram.runner.workspace.settings import load
 from tests.support.shop import PARAMS, reviews
 from tests.support.shop_repository import Shop, small_shop
@@ -167,6 +168,16 @@ def test_entries_that_are_never_read_are_named(shop: Shop) -> None:
         "g.csv": "is not a file; remove it",
     }
     assert ingestion.skipped == tuple(f"{shop.incoming / name} {reason}" for name, reason in said.items())
+
+
+def test_files_whose_names_are_no_utf8_are_taken_and_can_be_withdrawn(shop: Shop) -> None:
+    """Archives of Chinese Windows contain such names."""
+    name = os.fsdecode("评论.csv".encode("gbk"))
+    (shop.incoming / "a.csv").rename(shop.incoming / name)
+    assert shop.take().rows == 10
+    assert sorted(file.name for file in (shop.incoming / "taken").iterdir()) == ["b.csv", name]
+    assert withdraw(shop.live, name).rows == 4
+    assert shop.rows.height == BASE + 6
 
 
 def test_an_inbox_that_is_a_link_to_a_folder_is_used(shop: Shop, tmp_path: Path) -> None:

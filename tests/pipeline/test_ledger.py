@@ -357,6 +357,28 @@ def test_the_rows_of_the_slower_process_wait_for_the_next_retraining(
     assert (shop.incoming / "c.csv").exists()
 
 
+def test_two_worktrees_share_the_ledger_and_all_rows(shop: Shop, file: Path) -> None:
+    shop.git("add", "params.yaml", "data/sources")
+    shop.git("-c", "user.name=t", "-c", "user.email=t@t", "commit", "--quiet", "-m", "shop")
+    other = Shop(shop.root.parent / "other")
+    shop.git("worktree", "add", "--quiet", "--detach", str(other.root))
+    for name in (".dvc", "data/local"):
+        (other.root / name).mkdir()
+    shutil.copy(file.with_name("shop.csv"), other.root / "data" / "local")
+    with pytest.raises(InputMissingError, match=REBUILD):
+        other.take()
+    other.live.rebuild()
+    assert other.rows.equals(shop.rows)
+    other.arrive("c.csv", reviews(10, "slang", seed=3))
+    assert other.take().rows == 10
+    grown = other.rows
+    with pytest.raises(DataError, match=REBUILD):
+        shop.take()
+    shop.git("worktree", "remove", "--force", str(other.root))
+    shop.live.rebuild()
+    assert shop.rows.equals(grown)
+
+
 def test_rows_of_the_database_are_stored_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     from epigram.runner.retraining import ingest
 

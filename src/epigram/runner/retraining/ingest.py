@@ -132,7 +132,7 @@ def _append(live: LiveData, new: NewRows, files: Sequence[Path], queried: Sequen
     if new.frame is None:
         return Ingestion(dataset=live.name)
     settings, before = live.settings.validate, live.read()
-    frame = new.frame.filter(pl.col("file").is_in([file.name for file in (*files, *queried)]))
+    frame = new.frame.filter(pl.col("file").is_in(list(map(_column_value, (*files, *queried)))))
     after = append_rows(before, frame, settings.dev, live.record.next_number)
     added = after[before.height :]
     if added.height:
@@ -161,10 +161,17 @@ def _batches(live: LiveData, frame: pl.DataFrame, digests: Mapping[Path, str]) -
 
     number, accepted = live.record.next_number, {batch.sha256 for batch in live.record.batches}
     for file, digest in digests.items():
-        rows = frame.filter(pl.col("file") == file.name, pl.col("added") | bool(digest))
+        rows = frame.filter(pl.col("file") == _column_value(file), pl.col("added") | bool(digest))
         added = int(rows["added"].sum())
         if added or (digest and digest not in accepted):
             stored = live.keep(rows.select("text", label_column(rows.columns), "split"))
-            name = file.name.encode("utf-8", "replace").decode() if digest else f"database-{number}.parquet"
+            name = _column_value(file) if digest else f"database-{number}.parquet"
             known = rows.height - added
             yield Batch(number=number, name=name, sha256=digest or stored, stored=stored, rows=added, known=known)
+
+
+def _column_value(file: Path) -> str:
+    """Return the value of the column `file` for the rows of a file, whose name may be no UTF-8."""
+    import polars as pl
+
+    return str(pl.select(pl.lit(file.name)).item())

@@ -1,4 +1,4 @@
-"""Store of a growing data set's files by hash, in DVC's cache.
+"""Store of a growing data set's files by hash, in DVC's cache of the repository's main worktree.
 
 It contains the base's rows and, of each accepted batch, the file as it arrived and its rows. `dvc gc` lists only
 folders of DVC's own hashes, so no variant of it deletes these files; they are deleted when a batch is withdrawn.
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from epigram.core.errors import DataError
 from epigram.core.files import atomic_file, sha256
+from epigram.runner.git import git
 
 
 class RowStore:
@@ -23,10 +24,12 @@ class RowStore:
 
     @cached_property
     def folder(self) -> Path:
-        """The folder with the files."""
+        """The folder with the files; all worktrees share it, as they share the ledger."""
         from epigram.runner.dvc.adapter import shared_cache_folder
 
-        return shared_cache_folder(self.root) / "epigram" / self.name
+        common, prefix = (git(self.root, "rev-parse", f"--{name}") for name in ("git-common-dir", "show-prefix"))
+        main = (self.root / common).resolve().parent / prefix
+        return shared_cache_folder(main if (main / ".dvc").is_dir() else self.root) / "epigram" / self.name
 
     def keep(self, file: Path, digest: str = "") -> str:
         """Copy a file into the store and return its SHA-256. Raises DataError if it changes, or is not `digest`."""
