@@ -78,15 +78,15 @@ class Prompt(TypedDict):
 def build_prompt(template: TemplateName | OwnTemplate, language: Language, labels: Sequence[str]) -> Prompt:
     """Return the prompt of a template for `labels`, the names of the labels in the language of the texts.
 
-    `plain` names no label, `complex` names all labels, `auto` is `plain` with every word replaced by [UNK]; each has
-    two masks. Raises the errors of `split_template`.
+    `plain` names no label, `complex` names all labels, `auto` is `plain` without its comma and with every word replaced
+    by [UNK] (Fig. 5 of the HTH paper); each has two masks. Raises the errors of `split_template`.
     """
     if isinstance(template, OwnTemplate):
         prefix, suffix = split_template(template)
         return Prompt(language=language, template="own", prefix=prefix, suffix=suffix, masks=template.masks)
     words = (PLAIN_ZH if language == "zh" else PLAIN_EN).split(" ")
     if template == "auto":
-        words = [UNK if word.isalpha() else word for word in words]
+        words = [UNK if word.isalpha() else word for word in words if word != ","]
     prefix = _complex(language, labels) if template == "complex" else _join_words(" ".join(words), language)
     return Prompt(language=language, template=template, prefix=prefix, suffix="", masks=prefix.count(MASK))
 
