@@ -100,7 +100,7 @@ def test_two_heads_need_no_maximum() -> None:
 
 @pytest.mark.parametrize(("context", "groups"), RULES)
 @pytest.mark.parametrize("absolute", [False, True])
-def test_eq9_to_13_losses_are_summed_by_their_weights(
+def test_eq9_to_12_are_summed_over_the_texts_and_eq13_is_averaged(
     context: DataSpec, groups: list[list[int]], absolute: bool
 ) -> None:
     weights = {"sentence_weight": 0.9, "token_weight": 0.7, "attention_weight": 0.5, "query_weight": 0.3}
@@ -111,7 +111,7 @@ def test_eq9_to_13_losses_are_summed_by_their_weights(
         a, o = paper.evidence(z, read), paper.sentence(paper.text_scores(z, read), groups)
         total += 0.9 * cross_entropy(softmax(o), label) + 0.7 * paper.token_loss(a, labels)
         total += 0.5 * paper.attention_loss(softmax(a), label, groups, 0.15)
-        total += 0.3 * paper.likeness(paper.queries(z, read), absolute=absolute)
+        total += 0.3 * paper.likeness(paper.queries(z, read), absolute=absolute) / len(rows)
     loss = head(encoded(rows, gold), torch.tensor(GOLD)).loss
     assert loss is not None and float(loss.detach()) == pytest.approx(total, abs=1e-4)
 

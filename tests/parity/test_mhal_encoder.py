@@ -101,7 +101,7 @@ def test_the_whole_loss_is_the_heads_and_the_language_models() -> None:
 
 def test_summed_language_models_make_the_loss_of_a_batch_the_sum_of_its_texts() -> None:
     encoder = encoder_of(SAME, lm_weight=0.1, lm_loss="sum", lm_hidden=3)
-    head = AttentionLabelerConfig(hidden=9, attention_weight=0.01, query_weight=0.5).build(SAME, encoder)
+    head = AttentionLabelerConfig(hidden=9, attention_weight=0.01).build(SAME, encoder)
     model, (tokens, _) = Classifier(encoder, head).double().train(), spelled_tokens()
     whole = model(tokens, torch.tensor(GOLD)).loss
     parts = [

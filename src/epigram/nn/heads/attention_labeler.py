@@ -97,8 +97,9 @@ def heads_of_classes(context: DataSpec) -> Tensor:
 class AttentionLabelerHead(Head, settings=AttentionLabelerConfig):
     """Head with text logits õ from the attention heads' text scores, and token logits a_ih with t̃_i = softmax_h(a_ih).
 
-    The loss is λ_sent L_sent + λ_tok L_tok + λ_attn L_attn + λ_Rq R_q, each summed over the batch as in the paper. The
-    term λ_LM L_LM is the encoder's cost. Special tokens are treated as tokens without a label.
+    The loss is λ_sent L_sent + λ_tok L_tok + λ_attn L_attn + λ_Rq R_q. R_q is the mean over the texts of the batch, or
+    of its part in a process or a half; the other terms are summed over the texts, as in the paper. The term λ_LM L_LM
+    is the encoder's cost. Special tokens are treated as tokens without a label.
     """
 
     summed = True
@@ -126,7 +127,7 @@ class AttentionLabelerHead(Head, settings=AttentionLabelerConfig):
         text_loss = self.text_loss(logits, labels, reduction="sum")  # Eq. 9
         weight = self.config
         loss = weight.sentence_weight * text_loss + weight.token_weight * token_loss(a, tokens)
-        similarity = query_similarity(evidence.queries.float(), absolute=weight.absolute).sum()
+        similarity = query_similarity(evidence.queries.float(), absolute=weight.absolute).mean()  # Eq. 13
         attention = self.attention_loss(a.softmax(-1), tokens.valid, labels).sum()
         loss = loss + weight.attention_weight * attention + weight.query_weight * similarity
         return Prediction(logits, loss, tokens=a)
