@@ -46,11 +46,11 @@ def system(name: str = "mlp", **changes: Any) -> dict[str, Any]:
         (csv([*ROWS, ("坏\0的", "bad")]), {}, ["reviews.csv has a NUL byte in line 62"]),
         (csv([*ROWS, ("a", "b,c")]), {}, ["reviews.csv line 62 has 3 values for 2 columns"]),
         (csv(ROWS[1:3]), {}, ["too few rows of a class"]),
-        (GBK, {}, ["reviews.csv is not UTF-8 at byte 11", "probably gbk", "set read.encoding: gbk"]),
+        (GBK, {}, ["reviews.csv is not UTF-8 at byte 11", "probably gb18030", "set read.encoding: gb18030"]),
         (csv(ROWS).encode("utf-16"), {}, ["reviews.csv is not UTF-8", "set read.encoding: utf-16"]),
         (csv(ROWS), {"rows": {"all": 61}}, ["reviews has 60 rows", "expected 61"]),
         (csv(ROWS), {"suffix": "jsonl"}, ["reviews.jsonl line 1 is not a JSON object"]),
-        (csv(ROWS), {"suffix": "parquet"}, ["reviews.parquet cannot be read"]),
+        (csv(ROWS), {"suffix": "parquet"}, ["reviews.parquet is not a valid parquet file"]),
     ],
 )
 def test_data_that_cannot_be_used(
@@ -213,7 +213,7 @@ def test_a_file_that_cannot_be_added(shop: Workshop, content: str | None, code: 
 def test_an_added_file_says_its_encoding(shop: Workshop) -> None:
     (shop.root / "new" / "mine.csv").write_bytes(GBK)
     ended = shop.epigram("add", "new/mine.csv")
-    assert ended.out.startswith("data/sources/mine.yaml: added (60 rows, 2 labels, zh, gbk)")
+    assert ended.out.startswith("data/sources/mine.yaml: added (60 rows, 2 labels, zh, gb18030)")
     (shop.root / "new" / "inches.csv").write_text('text,label\n5" long,good\n6 long,bad\n')
     ended = shop.epigram("add", "new/inches.csv")
     assert "added (2 rows, 2 labels, en, quotation marks read as plain characters)" in ended.out

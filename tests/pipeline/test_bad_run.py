@@ -148,8 +148,8 @@ def test_what_is_no_model(shop: Workshop) -> None:
 @pytest.mark.parametrize(
     ("stdin", "said"),
     [
-        ("很好\n很差\n".encode("gbk"), ["stdin line 1 is not UTF-8, it looks like gbk; convert it to UTF-8"]),
-        ("很好\n很差\n".encode("utf-16"), ["stdin line 1 is not UTF-8, it looks like utf-16"]),
+        ("很好\n".encode() + "很差\n".encode("gbk"), ["stdin line 2 is not UTF-8, but other lines are"]),
+        ("とても\n".encode("cp932"), ["stdin line 1 is not UTF-8", "cp932 (Japanese)", "use --encoding NAME"]),
         (b"good\n\xff\xfe\n", ["stdin line 2 is not UTF-8"]),
         (b"good\nb\0d\n", ["stdin line 2 has a NUL byte"]),
     ],

@@ -10,6 +10,7 @@ import typer
 
 from epigram.core.config_types import parse_yaml, shown
 from epigram.core.errors import ParameterError
+from epigram.text.lines import check_encoding
 
 if TYPE_CHECKING:
     from epigram.runner.workspace.request import Request
@@ -27,6 +28,12 @@ Seeds = Annotated[str, typer.Option(help="Comma-separated seeds, for example 0,1
 Changes = Annotated[
     list[str] | None,
     typer.Option("--set", help="Override a key of params.yaml: KEY=VALUE, for example seeds=[0,1]. May be repeated."),
+]
+Encoding = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Encoding of the input, for example gb18030. Default: detected.")
+]
+Separator = Annotated[
+    str | None, typer.Option(metavar="C", help="Separator of a csv file, for example ; or tab. Default: detected.")
 ]
 Ray = Annotated[str, typer.Option(help="Ray cluster to run on: local, auto, HOST:PORT or ray://HOST:PORT.")]
 
@@ -57,6 +64,18 @@ def make_request(
         name=name or None,
         ray=ray or None,
     )
+
+
+def file_options(encoding: str | None, separator: str | None) -> dict[str, str]:
+    """Return the reader's options that the command line names. Raises ParameterError for an invalid one."""
+    options = {}
+    if encoding is not None:
+        options["encoding"] = check_encoding(encoding)
+    if separator is not None:
+        options["separator"] = "\t" if separator == "tab" else separator
+        if len(options["separator"]) != 1 or not separator.isascii():
+            raise ParameterError(f"--separator is {separator!r}; expected one ASCII character, or tab")
+    return options
 
 
 def split_list(text: str) -> list[str]:

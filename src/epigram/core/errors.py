@@ -38,6 +38,24 @@ class DataError(EpigramError):
     code = 65
 
 
+class ReadOptionError(DataError):
+    """Data error that an option of the reader may resolve; the message advises to set `read.OPTION` of a source.
+
+    A caller whose user sets the option elsewhere replaces the advice.
+    """
+
+    def __init__(self, problem: str, option: str, value: str = "NAME", condition: str = "") -> None:
+        super().__init__(f"{problem}; {condition}set read.{option}: {value}")
+        self.problem, self.option, self.value, self.condition = problem, option, value, condition
+
+    def with_advice(self, **advice: str) -> DataError:
+        """Return the error with the `advice` on its option, in which {} is the value, or without any advice."""
+        found = advice.get(self.option)
+        return DataError(
+            self.problem if found is None else f"{self.problem}; {self.condition}{found.format(self.value)}"
+        )
+
+
 class InputMissingError(EpigramError):
     """Missing input file."""
 

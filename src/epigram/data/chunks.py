@@ -1,55 +1,119 @@
-"""Reading of large files in chunks, so that memory use does not grow with their size."""
+"""Reading of large files in chunks of rows, so that memory use does not grow with their size."""
 
 from __future__ import annotations
 
 import codecs
 import io
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from epigram.core.errors import DataError
 
 CHUNK_SIZE = 8 << 20  # bytes
 MAX_ROW_SIZE = 64 << 20  # bytes; a longer row is an error, because memory would hold it several times
-WHITESPACE = b" \t\r\n"
+NEWLINE, RETURN, SPACE = BLANK = tuple(b"\n\r ")
 
 
 class LongRowError(DataError):
     """Error for a row above the length limit."""
 
 
-def read_chunks(source: Path | io.BytesIO, path: Path, quote: str | None = None) -> Iterator[bytes]:
-    """Yield chunks of about 8 MB that end with a row; a line break inside quotes does not end a row.
+@dataclass(frozen=True)
+class Chunk:
+    """R rows of a file: their bytes `data`, the end of each in `data` (R,), and the number of its first line (R,)."""
 
-    Only the first chunk may start with whitespace. The byte order mark is left out. Raises LongRowError, which names
-    `path`, for a row above the limit.
+    data: bytes
+    ends: NDArray[np.int64]
+    lines: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    def __getitem__(self, rows: slice) -> Chunk:
+        """Return the chunk of some neighbouring rows."""
+        first, stop, _ = rows.indices(len(self))
+        start = self.ends[first - 1] if first else 0
+        ends = self.ends[first:stop]
+        return Chunk(self.data[start : ends[-1] if len(ends) else start], ends - start, self.lines[first:stop])
+
+    def rows(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the first line and the bytes of each row; for few rows, as it is slow."""
+        for number, start, end in zip(self.lines, np.append(0, self.ends), self.ends, strict=False):
+            yield int(number), self.data[start:end]
+
+
+def read_rows(source: Path | io.BytesIO, path: Path, quote: str | None = None) -> Iterator[Chunk]:
+    """Yield the rows of `read_chunks` without blank lines."""
+    return filter(len, map(_drop_blank, _split(source, path, quote)))
+
+
+def read_chunks(source: Path | io.BytesIO, path: Path, quote: str | None = None) -> Iterator[bytes]:
+    """Yield a text in UTF-8 in pieces of about 8 MB that end with a row.
+
+    A row ends with LF, CR LF or CR, which becomes LF, but not inside quotes. The byte order mark is left out. Raises
+    LongRowError, which names `path`, for a row above the limit.
     """
-    quote_byte, rest = (quote or "").encode(), b""
+    return (chunk.data for chunk in _split(source, path, quote))
+
+
+def _split(source: Path | io.BytesIO, path: Path, quote: str | None) -> Iterator[Chunk]:
+    rest, line, block = b"", 1, b"-"
     with source.open("rb") if isinstance(source, Path) else io.BytesIO(source.getvalue()) as file:
         if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
             file.seek(0)
-        while block := file.read(CHUNK_SIZE):
-            if end := _last_row_end(rest, quote_byte):
-                yield rest[:end]
-                rest = rest[end:]
-            rest += block
-            if len(rest) > MAX_ROW_SIZE + CHUNK_SIZE:
-                hint = " (unclosed quotation mark?)" if quote_byte else ""
+        while block:
+            block = file.read(CHUNK_SIZE)
+            chunk, rest, line = _split_rows(rest + block, quote, line, final=not block)
+            if len(chunk):
+                yield chunk
+            if len(rest) > MAX_ROW_SIZE:
+                hint = " (unclosed quotation mark?)" if quote else ""
                 raise LongRowError(
-                    f"{path} has a row of more than {MAX_ROW_SIZE >> 20} MB{hint}; split or correct the row"
+                    f"{path} has a row of more than {MAX_ROW_SIZE >> 20} MB{hint} at line {line}; split or correct it"
                 )
-    if rest:
-        yield rest
 
 
-def _last_row_end(data: bytes, quote_byte: bytes) -> int:
-    """Return the end of the last row in the newest chunk of `data` that another row follows, or 0 if there is none."""
-    inside = bool(quote_byte) and data.count(quote_byte) % 2 == 1
-    end, after = data.rfind(b"\n") + 1, len(data)
-    while end >= max(1, len(data) - CHUNK_SIZE):
-        inside ^= bool(quote_byte) and data.count(quote_byte, end, after) % 2 == 1
-        if not inside and end < len(data) and data[end] not in WHITESPACE:
-            return end
-        before = data.rfind(quote_byte, 0, end) if inside else end - 1
-        end, after = data.rfind(b"\n", 0, before) + 1, end
-    return 0
+def _split_rows(data: bytes, quote: str | None, line: int, *, final: bool) -> tuple[Chunk, bytes, int]:
+    """Return the complete rows of `data`, which starts with line `line`, the rest, and the line of the rest.
+
+    If `final`, nothing follows, so the rest is a row as well.
+    """
+    codes = np.frombuffer(data, np.uint8)
+    breaks = _find_breaks(codes, final=final)
+    outside = np.ones(len(breaks), np.bool_)
+    if quote:
+        outside = np.searchsorted(np.flatnonzero(codes == ord(quote)), breaks) % 2 == 0
+    ends, lines = breaks[outside] + 1, np.append(line, np.flatnonzero(outside) + line + 1)
+    if final and (ends[-1] if len(ends) else 0) < len(data):
+        ends, lines = np.append(ends, len(data)), np.append(lines, line + len(breaks))
+    stop = int(ends[-1]) if len(ends) else 0
+    if (returns := breaks[outside & (codes[breaks] == RETURN)]).size:
+        codes = codes.copy()
+        codes[returns] = NEWLINE
+        data = codes.tobytes()
+    return Chunk(data[:stop], ends, lines[:-1]), data[stop:], int(lines[-1])
+
+
+def _find_breaks(codes: NDArray[np.uint8], *, final: bool) -> NDArray[np.int64]:
+    """Return the positions of LF, and of CR without LF; CR at the end may have LF after it unless `final`."""
+    is_break = codes == NEWLINE
+    if (returns := np.flatnonzero(codes == RETURN)).size:
+        if not final and returns[-1] == len(codes) - 1:
+            returns = returns[:-1]
+        is_break[returns[codes[np.minimum(returns + 1, len(codes) - 1)] != NEWLINE]] = True
+    return np.flatnonzero(is_break)
+
+
+def _drop_blank(chunk: Chunk) -> Chunk:
+    """Return the chunk without rows of nothing but spaces."""
+    codes, starts = np.frombuffer(chunk.data, np.uint8), np.append(0, chunk.ends[:-1])
+    if not np.isin(codes[starts], BLANK).any():
+        return chunk
+    filled = np.add.reduceat(~np.isin(codes, BLANK), starts, dtype=np.int64) > 0
+    sizes = chunk.ends - starts
+    data = codes[np.repeat(filled, sizes)].tobytes()
+    return Chunk(data, np.cumsum(sizes[filled]), chunk.lines[filled])

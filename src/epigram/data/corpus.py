@@ -150,8 +150,12 @@ def _concatenate(frames: list[pl.LazyFrame], source: Source) -> pl.LazyFrame:
     try:
         frame = pl.concat(frames, how="diagonal_relaxed")
         columns = frame.collect_schema()
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"{source.name}: the columns of its files have incompatible types ({error})") from None
+    except pl.exceptions.PolarsError:
+        schemas = [frame.collect_schema() for frame in frames]
+        mixed = [name for name in schemas[0] if len({schema.get(name, schemas[0][name]) for schema in schemas}) > 1]
+        raise DataError(
+            f"{source.name}: its files have different types of values in {shown(', '.join(mixed))}; convert them"
+        ) from None
     for name in source.keep:
         if name not in columns:
             raise DataError(f"{source.name}: `keep` lists the column {name!r}, which none of its files has")

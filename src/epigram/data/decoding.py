@@ -1,10 +1,9 @@
-"""Decoding of text files: checks the encoding, suggests the right one, and rejects NUL bytes."""
+"""Decoding of text files: detects and checks the encoding, and rejects NUL bytes."""
 
 from __future__ import annotations
 
 import codecs
 import io
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,41 +11,64 @@ from typing import IO, TextIO
 
 import polars as pl
 
-from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.text.guessing import SAMPLE_SIZE, guess
+from epigram.core.errors import DataError, InputMissingError, ReadOptionError
+from epigram.text.guessing import detect_encoding
+from epigram.text.lines import check_encoding
 
 BLOCK_SIZE = 8 << 20
 UTF_8 = {"utf-8", "utf-8-sig"}
-WIDE = ("utf-16", "utf-32")
-ANY_BYTES = {"latin-1", "cp1252"}  # encodings that accept nearly any bytes
-# encodings to try if later bytes of a file do not fit the likely one
-FALLBACK_ENCODINGS = {"utf-8": {"gbk", "gb18030", "big5", *ANY_BYTES}, "gbk": {"gb18030"}, "latin-1": {"cp1252"}}
-CONTROL = re.compile(rb"[\x80-\x9f]")  # control characters in latin-1; “ ” – … in cp1252
+WIDE = ("utf-16", "utf-32", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
 BOM = "\ufeff"
+# first bytes of files that are not text, and advice for each
+BINARY = {
+    b"\x1f\x8b": "is compressed (gzip); unpack it, for example with gunzip",
+    b"BZh": "is compressed (bzip2); unpack it",
+    b"\xfd7zXZ\0": "is compressed (xz); unpack it",
+    b"\x28\xb5\x2f\xfd": "is compressed (zstd); unpack it",
+    b"PK\3\4": "is a zip archive or an Excel workbook; unpack it, or save it as csv",
+    b"\xd0\xcf\x11\xe0": "is an old Excel workbook; save it as csv",
+    b"PAR1": "is a parquet file; give it the suffix .parquet",
+    b"SQLite format 3\0": "is an SQLite database; export the table as csv",
+    b"%PDF": "is a PDF document; convert it to csv",
+}
+
+
+def guess_encoding(path: Path) -> str:
+    """Return the encoding of a file. Raises DataError if it cannot be told, and for a file that is not text."""
+    with path.open("rb") as file:
+        head = file.read(16)
+        if advice := next((advice for mark, advice in BINARY.items() if head.startswith(mark)), None):
+            raise DataError(f"{path} {advice}")
+        if all(offset is None and b"\0" not in block for block, _, offset in _decode_blocks(file, "utf-8")):
+            return "utf-8"
+        file.seek(0)
+        return detect_encoding(_split_lines(file), f"{path} line")
+
+
+def _split_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a file with their ends, which may be CR; a very long line comes in pieces."""
+    while line := file.readline(BLOCK_SIZE):
+        yield from line.splitlines(keepends=True)
 
 
 def to_utf8(path: Path, encoding: str = "utf-8") -> Path | io.BytesIO:
     """Return the path of a UTF-8 file, or the text of another file encoded as UTF-8.
 
-    Raises DataError for a folder, an empty file, a wrong encoding (with the byte's offset and the likely encoding) and
-    NUL bytes (with the line), InputMissingError for a missing file, ParameterError for an unknown encoding.
+    Raises DataError for a folder, an empty file, a wrong encoding (with the byte's offset, the line and the likely
+    encoding) and NUL bytes (with the line), InputMissingError for a missing file, ParameterError for an unknown
+    encoding.
     """
-    try:
-        name = codecs.lookup(encoding).name
-        size = path.stat().st_size
-    except LookupError:
-        raise ParameterError(
-            f"read.encoding is {encoding!r}; expected a known encoding, for example utf-8, gbk or latin-1"
-        ) from None
-    except FileNotFoundError:
-        raise InputMissingError(f"{path} is missing; run the download stage (dvc repro)") from None
+    name = check_encoding(encoding, "read.encoding")
     if not path.is_file():
-        raise DataError(f"{path} is a folder; expected a file")
+        if path.is_dir():
+            raise DataError(f"{path} is a folder; expected a file")
+        raise InputMissingError(f"{path} is missing; run the download stage (dvc repro)")
+    source: Path | io.BytesIO = path
     if name in UTF_8:
         _check_utf8(path)
-        source: Path | io.BytesIO = path
+        size = path.stat().st_size
     else:
-        source = _transcode(path, encoding)
+        source = _transcode(path, name)
         size = source.getbuffer().nbytes
     if size <= len(codecs.BOM_UTF8) and not open_text(source).read():
         raise DataError(f"{path} is empty")
@@ -61,33 +83,27 @@ def open_text(source: Path | io.BytesIO) -> TextIO:
 
 def _transcode(path: Path, encoding: str) -> io.BytesIO:
     """Convert a file from `encoding` to UTF-8; the file is read in blocks to reject a wrong encoding early."""
-    if not getattr(codecs.lookup(encoding), "_is_text_encoding", True):
-        raise DataError(f"{path} is not {encoding}; set read.encoding")
     result, lines = io.BytesIO(), 0
     with path.open("rb") as file:
-        try:
-            for _, text, offset in _decode_blocks(file, encoding):
-                if offset is not None:
-                    raise _encoding_error(path, encoding, file, offset)
-                result.write((text if result.tell() else text.removeprefix(BOM)).encode())
-                if "\0" in text:
-                    raise _nul_error(path, lines + text[: text.index("\0")].count("\n") + 1)
-                lines += text.count("\n")
-        except UnicodeError:
-            raise DataError(f"{path} is not {encoding}; set read.encoding") from None
+        for _, text, offset in _decode_blocks(file, encoding):
+            if offset is not None:
+                raise _encoding_error(path, encoding, file, offset)
+            if "\0" in text:
+                raise _nul_error(path, lines + text[: text.index("\0")].count("\n") + 1)
+            result.write((text if result.tell() else text.removeprefix(BOM)).encode())
+            lines += text.count("\n")
     result.seek(0)
     return result
 
 
 def decode(data: bytes, encoding: str, where: str | Path) -> str:
-    """Decode the content of a whole file. Raises DataError for a wrong or unknown encoding and NUL bytes."""
+    """Decode the content of a whole file. Raises DataError for a wrong encoding and NUL bytes."""
     try:
-        text = data.decode(encoding)
-        text.encode()
-    except UnicodeDecodeError as error:
-        raise _encoding_error(where, encoding, io.BytesIO(data), error.start) from None
-    except (UnicodeError, LookupError):
-        raise DataError(f"{where} is not {encoding}; set read.encoding") from None
+        text = data.decode(check_encoding(encoding, "read.encoding"))
+        text.encode()  # some encodings have halves of characters
+    except UnicodeError as error:
+        offset = error.start if isinstance(error, UnicodeDecodeError) else 0
+        raise _encoding_error(where, encoding, io.BytesIO(data), offset) from None
     if "\0" in text:
         raise _nul_error(where, text[: text.index("\0")].count("\n") + 1)
     return text.removeprefix(BOM)
@@ -99,9 +115,9 @@ def _check_utf8(path: Path) -> None:
     with path.open("rb") as file:
         for block, _, offset in _decode_blocks(file, "utf-8"):
             if b"\0" in block:
-                if _guess_at(file, 0).startswith(WIDE):
-                    raise _encoding_error(path, "utf-8", file, 0)
-                raise _nul_error(path, lines + block[: block.index(b"\0")].count(b"\n") + 1)
+                error = _encoding_error(path, "utf-8", file, 0)
+                line = lines + block[: block.index(b"\0")].count(b"\n") + 1
+                raise error if isinstance(error, ReadOptionError) and error.value in WIDE else _nul_error(path, line)
             if offset is not None:
                 raise _encoding_error(path, "utf-8", file, offset)
             lines += block.count(b"\n")
@@ -116,91 +132,52 @@ def _decode_blocks(file: IO[bytes], encoding: str) -> Iterator[tuple[bytes, str,
         end += len(block)
         try:
             text = decoder.decode(block, not block)
+            text.encode()  # some encodings have halves of characters
         except UnicodeDecodeError as error:  # error.object starts with leftover bytes of earlier blocks
             yield block, "", end - len(error.object) + error.start
+            return
+        except UnicodeError:
+            yield block, "", end - len(block)
             return
         yield block, text, None
 
 
 def _encoding_error(where: str | Path, encoding: str, file: IO[bytes], offset: int) -> DataError:
-    likely = _guess_refined(file, offset)
-    advice = f"the encoding is probably {likely}: set read.encoding: {likely}"
-    if not likely or codecs.lookup(likely).name == codecs.lookup(encoding).name:
-        advice = "the file is damaged or has an unknown encoding"
-    return DataError(f"{where} is not {encoding.upper()} at byte {offset}; {advice}")
+    """Return the error for a byte that `encoding` does not have, with the encoding that the file probably has."""
+    try:
+        file.seek(0)
+        likely = detect_encoding(_split_lines(file), f"{where} line")
+    except DataError as error:
+        return error
+    file.seek(0)
+    line = sum(file.read(min(BLOCK_SIZE, offset - start)).count(b"\n") for start in range(0, offset, BLOCK_SIZE)) + 1
+    problem = f"{where} is not {encoding.upper()} at byte {offset} in line {line}"
+    if likely == encoding:
+        return DataError(f"{problem}; the file is damaged")
+    return ReadOptionError(f"{problem}; the encoding is probably {likely}", "encoding", likely)
 
 
 def _nul_error(where: str | Path, line: int) -> DataError:
     return DataError(f"{where} has a NUL byte in line {line}; the file is damaged or is not a text file")
 
 
-def guess_encoding(path: Path) -> str:
-    """Return the most likely encoding of a file, or "" if none is likely."""
-    with path.open("rb") as file:
-        return _guess_refined(file, 0)
-
-
-def _guess_refined(file: IO[bytes], offset: int) -> str:
-    """Return the likely encoding by the lines from `offset` on, refined by bytes later in the file."""
-    likely = _guess_at(file, offset)
-    while (misfit := _find_misfit(file, likely)) is not None:
-        better = _guess_at(file, misfit)
-        if better not in FALLBACK_ENCODINGS[likely]:  # the file is damaged there, which its reader reports
-            break
-        likely = better
-    return likely
-
-
-def _find_misfit(file: IO[bytes], encoding: str) -> int | None:
-    """Return the offset of the first byte that suggests an encoding of WIDER: an invalid or a control character."""
-    end = 0
-    for block, _, offset in _decode_blocks(file, encoding) if encoding in FALLBACK_ENCODINGS else ():
-        if offset is not None:
-            return offset
-        if encoding == "latin-1" and (control := CONTROL.search(block)):
-            return end + control.start()
-        end += len(block)
-    return None
-
-
-def _guess_at(file: IO[bytes], offset: int) -> str:
-    """Return the likely encoding: UTF-16 or UTF-32 by the file's start, others by the lines from `offset` on."""
-    file.seek(0)
-    head = file.read(SAMPLE_SIZE)
-    likely = guess(head)
-    if likely.startswith(WIDE):
-        return likely
-    file.seek(max(0, offset - SAMPLE_SIZE))
-    before = file.read(min(offset, SAMPLE_SIZE))
-    line = before[before.rfind(b"\n") + 1 :]  # only UTF-16 and UTF-32 have this byte inside a character
-    from_there = line + file.read(SAMPLE_SIZE - len(line))
-    likely = guess(from_there)
-    return "" if likely in ANY_BYTES and _mostly_utf8(head + before + from_there) else likely
-
-
-def _mostly_utf8(data: bytes) -> bool:
-    """Return whether valid non-ASCII UTF-8 characters outnumber replaced invalid bytes."""
-    text = data.decode("utf-8", "replace")
-    broken = text.count("\N{REPLACEMENT CHARACTER}")
-    return sum(character > "\x7f" for character in text) > 2 * broken
-
-
 @contextmanager
 def translate_polars_errors(path: Path) -> Iterator[None]:
-    """Convert polars errors about an unreadable file into a DataError that names the file."""
+    """Convert polars errors about an unreadable file, whose texts mean nothing to a user, into a DataError."""
     try:
         yield
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"{path} cannot be read: {' '.join(str(error).split())[:300]}") from None
-    except pl.exceptions.PanicException as error:  # a bug of polars that corrupt bytes trigger
-        raise DataError(f"{path} cannot be read: the file is damaged ({' '.join(str(error).split())[:200]})") from None
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:  # corrupt bytes trigger bugs of polars
+        kind = path.suffix.lower().removeprefix(".") or "text"
+        raise DataError(f"{path} is not a valid {kind} file, or is damaged; correct it or export it again") from error
 
 
 def read_lines(path: Path, encoding: str = "utf-8") -> pl.DataFrame:
-    """Return the lines of a file without line endings: line (Int64, from 1), text (String)."""
+    """Return the lines of a file without line ends: line (Int64, from 1), text (String)."""
     source = to_utf8(path, encoding)
     with translate_polars_errors(path):
-        frame = pl.read_lines(source, name="text", row_index_name="line", row_index_offset=1)
-    text = pl.col("text").str.strip_suffix("\r")
-    unmarked = pl.when(pl.col("line") == 1).then(text.str.strip_prefix(BOM)).otherwise(text)
-    return frame.select(pl.col("line").cast(pl.Int64), unmarked)
+        frame = pl.read_lines(source, name="text")
+    text = frame["text"].str.strip_chars_end("\r")
+    if text.str.contains("\r", literal=True).any():  # line ends of one kind, or mixed
+        text = text.str.split("\r").explode()
+    unmarked = pl.when(pl.col("line") == 1).then(pl.col("text").str.strip_prefix(BOM)).otherwise(pl.col("text"))
+    return pl.DataFrame({"text": text}).with_row_index("line", 1).select(pl.col("line").cast(pl.Int64), unmarked)

@@ -5,17 +5,20 @@ Texts without labels can also be in txt files, one text per line.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
 
 from epigram.core.config_types import shown
-from epigram.core.errors import DataError, ParameterError
+from epigram.core.errors import DataError, ParameterError, ReadOptionError
 from epigram.core.files import sha256
 from epigram.data.corpus import read_corpus
+from epigram.data.csv_rows import SEPARATORS
 from epigram.data.decoding import guess_encoding
+from epigram.data.readers import KINDS
 from epigram.data.sources.source import File, Source
 from epigram.data.tables import MissingColumnError, Options, TextTableReader, detect, formats
 from epigram.data.validation import violations
@@ -28,6 +31,7 @@ TEXT_SUFFIX = ".txt"
 COLUMN_OPTIONS = ("text", "join", "label", "label_separator")  # options of a source that also apply to new files
 FORMAT_OPTIONS = ("separator", "quote")  # options of a source that also apply to new files of its format
 MAX_HEADER = 1 << 20  # characters of a first line that are examined
+INBOX_ADVICE = {"encoding": "set retrain.encoding: {} in params.yaml"}  # instead of the advice on `read` of a source
 
 
 class SkippedFileError(DataError):
@@ -93,7 +97,8 @@ def read_texts(file: Path, source: Source) -> list[str]:
     """Return the non-empty texts of one file, with or without labels. Raises DataError if it cannot be read."""
     unlabelled = replace(source, task="tokens")  # the rows of this task need no labels
     if file.suffix.lower() == TEXT_SUFFIX:
-        frame = _read_corpus(file, unlabelled, TextTableReader.detect(file, {"reader": "lines"}))
+        with _inbox_errors(file):
+            frame = _read_corpus(file, unlabelled, {"reader": "lines", "encoding": _encoding(file, source)})
     else:
         frame = read_file(file, unlabelled, {"label": None})
     return frame.filter(pl.col("text") != "")["text"].to_list()
@@ -102,14 +107,32 @@ def read_texts(file: Path, source: Source) -> list[str]:
 def read_file(file: Path, source: Source, options: Options | None = None) -> pl.DataFrame:
     """Return the rows of a table with their labels, not validated; `options` override the options of the source.
 
-    Raises DataError if the file cannot be read.
+    The encoding of the source, if it names one, is the one of the file. Raises DataError if the file cannot be read.
     """
     known, suffix = formats(), file.suffix.lower()
     if suffix not in known:
         raise DataError(f"{file} has an unsupported file type; expected {', '.join(known)}; convert or remove it")
     is_csv = source.read.get("reader") == known[suffix]["reader"] == "csv"
-    own = _columns(source) | (_csv_format(file, source) if is_csv else {})
-    return _read_corpus(file, source, detect(file, own | (options or {})))
+    with _inbox_errors(file):
+        is_text = issubclass(KINDS[known[suffix]["reader"]], TextTableReader)
+        own = _columns(source) | ({"encoding": _encoding(file, source)} if is_text else {})
+        own |= _csv_format(file, source, own["encoding"]) if is_csv else {}
+        return _read_corpus(file, source, detect(file, own | (options or {})))
+
+
+@contextmanager
+def _inbox_errors(file: Path) -> Iterator[None]:
+    """Convert errors about options into errors about a file in the inbox."""
+    try:
+        yield
+    except ReadOptionError as error:
+        raise error.with_advice(**INBOX_ADVICE) from None
+    except ParameterError as error:  # the base is read with the same options, so they do not fit this file
+        raise DataError(f"{file} does not fit the data set: {error}") from None
+
+
+def _encoding(file: Path, source: Source) -> str:
+    return str(source.read.get("encoding") or guess_encoding(file))
 
 
 def _columns(source: Source) -> Options:
@@ -118,20 +141,19 @@ def _columns(source: Source) -> Options:
     return {name: source.read[name] for name in COLUMN_OPTIONS if tabular and name in source.read}
 
 
-def _csv_format(file: Path, source: Source) -> Options:
-    """Return the `quote` of the source, and its `separator` for a csv file.
+def _csv_format(file: Path, source: Source, encoding: str) -> Options:
+    """Return the `quote` of the source, and its `separator` for a csv file; none for a csv file with another one.
 
-    A csv file may have commas although the source has another separator. Then its first line has commas and not that
-    separator, or no tabs if that is the separator, and the source's `quote` does not apply either.
+    A csv file with a single column has the separator of the source, unless that is a tab.
     """
     own = {name: source.read[name] for name in FORMAT_OPTIONS if name in source.read}
     if file.suffix.lower() == ".tsv":
         return {name: value for name, value in own.items() if name == "quote"}
-    separator = own.get("separator", ",")
-    with file.open(encoding=guess_encoding(file) or "utf-8", errors="replace") as lines:
+    with file.open(encoding=encoding, errors="replace") as lines:
         header = lines.readline(MAX_HEADER)
-    has_commas = separator not in header and ("," in header or separator == "\t")
-    return {} if has_commas else own
+    separator = own.get("separator", ",")
+    has_other = separator not in header and (separator == "\t" or any(each in header for each in SEPARATORS))
+    return {} if has_other else own
 
 
 def _read_corpus(file: Path, source: Source, options: Options) -> pl.DataFrame:
@@ -139,10 +161,7 @@ def _read_corpus(file: Path, source: Source, options: Options) -> pl.DataFrame:
     file_source = replace(
         source, files=[File(path=file.name, read=common | options)], read={}, splits={}, rows={}, keep=[]
     )
-    try:
-        return read_corpus(replace(file_source, distinct=None), file.parent)
-    except ParameterError as error:  # the base is read with the same options, so they do not fit this file
-        raise DataError(f"{file} does not fit the data set: {error}") from None
+    return read_corpus(replace(file_source, distinct=None), file.parent)
 
 
 def _drop_invalid(frame: pl.DataFrame, source: Source, settings: ValidateSettings) -> pl.DataFrame:

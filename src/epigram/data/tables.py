@@ -12,7 +12,7 @@ import polars as pl
 import polars.selectors as cs
 
 from epigram.core.config_types import nearest
-from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.core.errors import DataError, InputMissingError, ParameterError, ReadOptionError
 from epigram.data.decoding import guess_encoding
 from epigram.data.label_values import LISTS, as_labels, split_labels
 from epigram.data.readers import KINDS, Reader
@@ -20,6 +20,9 @@ from epigram.data.readers import KINDS, Reader
 RAW = "\0json"  # column with the JSON object of each row, for output; the columns before it are also in the object
 STRINGS = pl.List(pl.String)
 Options = dict[str, Any]  # the `read` section of a source: reader, and the options of that reader
+COMPRESSED = {".gz", ".bz2", ".xz", ".zst", ".zip"}
+FILE_OPTIONS = ("encoding", "separator")  # options that a command line may name
+COMMAND_ADVICE = {name: f"use --{name} {{}}" for name in FILE_OPTIONS}  # instead of the advice on `read` of a source
 
 
 class MissingColumnError(DataError):
@@ -108,9 +111,10 @@ class TextTableReader(TableReader):
 
     @classmethod
     def detect(cls, path: Path, options: Options) -> Options:
-        """Return `options` with the likely encoding, if it is not UTF-8."""
-        encoding = guess_encoding(path)
-        return options if encoding in {"", "utf-8"} else options | {"encoding": encoding}
+        """Return `options` with the encoding, if it is not UTF-8. Raises DataError if it cannot be told."""
+        if "encoding" in options or (encoding := guess_encoding(path)) == "utf-8":
+            return options
+        return options | {"encoding": encoding}
 
 
 def formats() -> dict[str, Options]:
@@ -130,10 +134,14 @@ def detect(path: Path, options: Options) -> Options:
     """
     known, suffix = formats(), path.suffix.lower()
     if suffix not in known:
+        if suffix in COMPRESSED:
+            raise ParameterError(f"{path} is compressed; unpack it, and give the unpacked file")
         raise ParameterError(f"{path} has an unsupported file type; expected {', '.join(known)}")
     if not path.is_file():
         raise InputMissingError(f"{path} is {'a folder; expected a file' if path.is_dir() else 'missing'}")
     kind: Any = KINDS[known[suffix]["reader"]]
+    if unsuitable := [name for name in FILE_OPTIONS if name in options and not hasattr(kind, name)]:
+        raise ParameterError(f"--{unsuitable[0]} does not apply to {path}; remove it")
     return dict(kind.detect(path, known[suffix] | options))
 
 
@@ -158,20 +166,19 @@ class TableFile:
         return self.reader.records(self.path, text)
 
 
-def open_table(path: Path) -> TableFile:
-    """Read the file to find its format, columns and number of rows.
+def open_table(path: Path, options: Options | None = None) -> TableFile:
+    """Read the file to find its format, columns and number of rows; `options` are known options of its reader.
 
     Raises ParameterError for an unknown suffix, InputMissingError and DataError for a file that cannot be read.
     """
     try:
-        reader = reader_of(detect(path, {}))
+        reader = reader_of(detect(path, options or {}))
         columns, rows = reader.describe(path)
-    except DataError as error:
-        first, *others = str(error).split("\n")
-        details = [line for line in others if "read." not in line]  # lines with "read." are advice about data/sources
-        raise DataError("\n".join([first, *details])) from None
-    if repeated := [name for name in columns if name and f"{name}_duplicated_0" in columns]:
-        raise DataError(f"{path} has two columns named {repeated[0]!r}; rename one")
+    except ReadOptionError as error:
+        raise error.with_advice(**COMMAND_ADVICE) from None
+    if repeated := [name for name in columns if f"{name}_duplicated_0" in columns]:
+        first, second = (columns.index(name) + 1 for name in (repeated[0], f"{repeated[0]}_duplicated_0"))
+        raise DataError(f"{path} has two columns named {repeated[0]!r} (columns {first} and {second}); rename one")
     return TableFile(path, reader, columns, rows)
 
 
@@ -214,8 +221,9 @@ def _check_columns(required: Sequence[str], available: Sequence[str], path: Path
                 f"columns: {', '.join(map(repr, available)) or 'none'}",
                 name,
             )
-        if f"{name}_duplicated_0" in available:
-            raise DataError(f"{path} has two columns named {name!r}; rename one of them")
+        if (other := f"{name}_duplicated_0") in available:
+            places = f"{available.index(name) + 1} and {available.index(other) + 1}"
+            raise DataError(f"{path} has two columns named {name!r} (columns {places}); rename one of them")
 
 
 def _string_column(table: pl.DataFrame, name: str, path: Path) -> pl.Expr:

@@ -16,12 +16,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.data.tables import formats, open_table
+from epigram.data.tables import Options, formats, open_table
 from epigram.inference.predictors.base_predictor import BasePredictor
 from epigram.inference.tables import BATCH_TEXTS, check_columns, text_column
 from epigram.text.dataset.language import Language, as_language
 from epigram.text.dataset.text_matching import loose_text
-from epigram.text.lines import decode_lines, read_lines
+from epigram.text.lines import read_texts
 from epigram.text.tokens.characters import cosines, ngram_sets
 
 SIMILAR = 0.5  # cosine with a suggested text at which a text is skipped
@@ -30,15 +30,18 @@ ADDED = ("prediction", "probability", "uncertainty")  # columns
 KEY = "#text"
 
 
-def suggest(predictor: BasePredictor, pool: Path, text: str, count: int) -> pl.DataFrame:
+def suggest(
+    predictor: BasePredictor, pool: Path, text: str, count: int, options: Options | None = None
+) -> pl.DataFrame:
     """Return the rows of the at most `count` texts of `pool` that are most worth labelling, most uncertain first.
 
     The pool is a file with one text per line, or a table with the texts in the column `text`; the rows have all its
-    columns and the columns ADDED. Empty texts, equal texts and texts similar to a suggested one are skipped. Raises
-    DataError if the pool has no text, ParameterError for columns that do not fit.
+    columns and the columns ADDED. Empty texts, equal texts and texts similar to a suggested one are skipped. `options`
+    are known options of its reader. Raises DataError if the pool has no text, ParameterError for columns that do not
+    fit.
     """
     candidates: pl.DataFrame | None = None
-    for rows in _read(pool, text):
+    for rows in _read(pool, text, options or {}):
         scored = _score(predictor, rows, text)
         merged = scored if candidates is None else pl.concat([candidates, scored], how="vertical_relaxed")
         ranked = merged.sort("uncertainty", descending=True, maintain_order=True)
@@ -89,10 +92,10 @@ def _score(predictor: BasePredictor, rows: pl.DataFrame, text: str) -> pl.DataFr
     return keyed.with_columns(uncertainty=pl.Series(found, dtype=pl.Float64))
 
 
-def _read(pool: Path, text: str) -> Iterator[pl.DataFrame]:
+def _read(pool: Path, text: str, options: Options) -> Iterator[pl.DataFrame]:
     """Yield some rows of the pool at a time."""
     if pool.suffix.lower() in formats():
-        table = open_table(pool)
+        table = open_table(pool, {"text": text} | options)
         check_columns(table, text, [*ADDED, KEY])
         for chunk in table.chunks(text):
             yield from chunk.iter_slices(BATCH_TEXTS)
@@ -101,7 +104,6 @@ def _read(pool: Path, text: str) -> Iterator[pl.DataFrame]:
         raise InputMissingError(f"{pool} is missing; expected a file with one text per line, or a table")
     if text in {*ADDED, KEY}:
         raise ParameterError(f"--text is {text!r}, the name of a column that is added; choose another name")
-    with pool.open("rb") as file:
-        lines = decode_lines(read_lines(file, f"{pool} line"), f"{pool} line")
-        while batch := list(islice(lines, BATCH_TEXTS)):
-            yield pl.DataFrame({text: batch})
+    lines = read_texts(pool, options.get("encoding"))
+    while batch := list(islice(lines, BATCH_TEXTS)):
+        yield pl.DataFrame({text: batch})

@@ -13,7 +13,7 @@ import polars as pl
 
 from epigram.core.config_types import nearest
 from epigram.core.errors import ParameterError
-from epigram.data.tables import TableFile, open_table
+from epigram.data.tables import Options, TableFile, open_table
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
 from epigram.inference.table_writer import check_output, table_writer
 
@@ -40,16 +40,19 @@ class RowCounts:
         self.unsure += 0 if multi else sum(not answer.labels for answer in predictions)
 
 
-def predict_table(predictor: BasePredictor, source: Path, out: Path, *, text: str, force: bool = False) -> RowCounts:
+def predict_table(
+    predictor: BasePredictor, source: Path, out: Path, *, text: str, force: bool = False, options: Options | None = None
+) -> RowCounts:
     """Predict the column `text` of the table `source` and write the table with predictions to `out`.
 
     The suffixes determine the formats. A single-label model adds `label`, which is missing in a row below the minimum
     confidence, and `probability`. A multi-label model adds `labels`, those above their thresholds, and their
     `probabilities`. A model that labels words adds `words`, those whose label is not the default. A missing text is
-    predicted as an empty text. Raises ParameterError for columns that do not fit and, without `force`, if `out` exists.
+    predicted as an empty text. `options` are known options of the reader. Raises ParameterError for columns that do not
+    fit and, without `force`, if `out` exists.
     """
     check_output(out, force=force)
-    table, schema = open_table(source), schema_of(predictor)
+    table, schema = open_table(source, {"text": text} | (options or {})), schema_of(predictor)
     check_columns(table, text, list(schema))
     counts = RowCounts()
     with table_writer(out, table.columns) as write, progress(table.rows) as advance:

@@ -1,64 +1,163 @@
-"""Detection of the encoding of a text from its first bytes."""
+"""Decision on the encoding of a text: UTF-8 if its bytes are valid, else the encoding of the most likely decoding."""
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 
-SAMPLE_SIZE = 1 << 20  # bytes that are examined
-BOMS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-MIN_COMMON_SHARE = 0.8  # minimum share of common characters among the non-ASCII ones of a Chinese text
+from epigram.core.errors import DataError, ReadOptionError
+from epigram.text.likelihood import ASCII_COST, CENTRAL, FREQUENT, OWN_LANGUAGES, WESTERN, most_likely_language
+
+SAMPLE_SIZE = 1 << 16  # bytes of lines that are compared
+BOMS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+WIDE = dict.fromkeys(("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"), OWN_LANGUAGES)
+# encodings that contain ASCII, each with the languages that are written in it
+NARROW = {
+    "gb18030": ("Chinese",),
+    "cp1252": WESTERN,
+    "big5hkscs": ("Chinese",),
+    "cp932": ("Japanese",),
+    "euc_jp": ("Japanese",),
+    "cp949": ("Korean",),
+    "cp1251": ("Russian",),
+    "koi8_r": ("Russian",),
+    "cp866": ("Russian",),
+    "cp1250": CENTRAL,
+    "cp1257": CENTRAL,
+    "cp1254": ("Turkish",),
+    "cp1253": ("Greek",),
+    "cp1255": ("Hebrew",),
+    "cp1256": ("Arabic",),
+    "cp874": ("Thai",),
+    "mac_roman": WESTERN,
+    "cp850": WESTERN,
+}
+RARE = {"mac_roman", "cp850"}  # encodings that are less likely a priori
+RARE_COST = 12.0  # bits
+MARGIN = 8.0  # bits by which the best reading must be better than the next
+MAX_COST = dict.fromkeys(FREQUENT, 16.0) | dict.fromkeys(
+    WESTERN, 12.0
+)  # average bits of a character that is not ASCII, in a plausible text
+SHOWN = 40  # characters of a line in an error
 
 
-def guess(data: bytes) -> str:
-    """Return the most likely encoding of a text's first bytes, or "" if none is likely."""
-    for mark, name in BOMS:
+@dataclass(frozen=True, order=True)
+class Reading:
+    """Text of a sample by one encoding; `cost` says in bits how unlikely it is."""
+
+    cost: float
+    encoding: str
+    language: str
+    text: str
+
+    @property
+    def is_plausible(self) -> bool:
+        """Whether the text looks like a text of its language at all."""
+        others = sum(character > "\x7f" for character in self.text)
+        return self.cost - ASCII_COST * (len(self.text) - others) <= MAX_COST[self.language] * others + MARGIN
+
+    def show(self, line: bytes) -> str:
+        """Return how the encoding reads `line`."""
+        return f"{self.encoding} ({self.language}) reads {line.decode(self.encoding, 'replace').strip()[:SHOWN]!r}"
+
+
+@dataclass
+class Sample:
+    """First lines of a kind with their places, and the size of all lines of this kind in bytes."""
+
+    size: int = 0
+    lines: list[tuple[str, bytes]] = field(default_factory=list)
+
+    def add(self, where: str, line: bytes) -> None:
+        """Count a line, and keep it if there is room."""
+        if self.size < SAMPLE_SIZE:
+            self.lines.append((where, line))
+        self.size += len(line)
+
+
+def detect_encoding(lines: Iterable[bytes], name: str, first: int = 1) -> str:
+    """Return the encoding of a text of these lines.
+
+    Errors name a line by `name` and its number, which is `first` for the first one. Raises DataError if lines have
+    different encodings, if no encoding is clearly the most likely one, and if the text is neither Chinese nor in Latin
+    letters of Western Europe.
+    """
+    lines, head, size = iter(lines), list[bytes](), 0
+    while size < SAMPLE_SIZE and (line := next(lines, None)) is not None:
+        head.append(line)
+        size += len(line)
+    if encoding := _detect_wide(head, name, first):
+        return encoding
+    utf8, others = Sample(), Sample()
+    for number, line in enumerate(chain(head, lines), first):
+        if not line.isascii():
+            (others if _decode(line, "utf-8") is None else utf8).add(f"{name} {number}", line)
+    return _decide(utf8, others) if others.size else "utf-8"
+
+
+def _detect_wide(head: list[bytes], name: str, first: int) -> str:
+    """Return UTF-16 or UTF-32 if the text starts like one, else "". Raises DataError for other bytes with NUL."""
+    data = b"".join(head)
+    for mark, encoding in BOMS:
         if data.startswith(mark):
-            return name
-    if data.count(b"\0") > len(data) // 10:
-        odd = data[1::2].count(b"\0") > data[::2].count(b"\0")
-        return "utf-16-le" if odd else "utf-16-be"
-    for name, is_likely in (
-        ("utf-8", _is_any_text),
-        ("gbk", _is_simplified_chinese),
-        ("gb18030", _is_simplified_chinese),
-        ("big5", _is_traditional_chinese),
-    ):
-        if (text := _decode_prefix(data, name)) is not None and is_likely(text):
-            return name
-    if b"\0" in data:
+            return encoding
+    if b"\0" not in data:
         return ""
-    windows = any(0x80 <= byte < 0xA0 for byte in data)
-    return "cp1252" if windows and _decode_prefix(data, "cp1252") is not None else "latin-1"
+    readings = _rank(data[: len(data) // 4 * 4], WIDE)
+    if not readings or not readings[0].is_plausible:
+        number = next(number for number, line in enumerate(head, first) if b"\0" in line)
+        raise DataError(f"{name} {number} has a NUL byte; the input is not text, or is damaged")
+    return readings[0].encoding
 
 
-def _decode_prefix(data: bytes, encoding: str) -> str | None:
-    """Decode the bytes, except a character cut off at the end of the sample; None if they have another encoding."""
-    decoder = codecs.getincrementaldecoder(encoding)()
+def _decide(utf8: Sample, others: Sample) -> str:
+    """Return the encoding of the lines `others`, which are not UTF-8, if the lines `utf8` may have it too."""
+    where, line = others.lines[0]
+    if utf8.size >= others.size:
+        shown = "".join(f" ({each.show(line)})" for each in _rank(line, NARROW)[:1])
+        raise DataError(f"{where} is not UTF-8, but other lines are; it is damaged or has another encoding{shown}")
+    readings = _rank(b"".join(line for _, line in others.lines), NARROW)
+    if not readings or not readings[0].is_plausible:
+        raise ReadOptionError(f"{where} is not UTF-8; the text is damaged or has an unknown encoding", "encoding")
+    best, *rest = readings
+    if best.language not in OWN_LANGUAGES or (rest and rest[0].cost - best.cost < MARGIN):
+        shown = ", ".join(each.show(line) for each in readings[:2])
+        raise ReadOptionError(f"{where} is not UTF-8, and its encoding is not certain: {shown}", "encoding")
+    if mixed := next((where for where, line in utf8.lines if _is_rather_utf8(line, best.encoding)), None):
+        raise DataError(f"{mixed} is UTF-8, but {where} is not; convert the whole text to UTF-8")
+    return best.encoding
+
+
+def _rank(sample: bytes, encodings: Mapping[str, Sequence[str]]) -> list[Reading]:
+    """Return the different readings of a sample, the most likely first; encodings that do not fit are left out."""
+    found: dict[str, Reading] = {}
+    for encoding, languages in encodings.items():
+        text = _decode(sample[:SAMPLE_SIZE], encoding, len(sample) <= SAMPLE_SIZE)
+        if text is not None and text not in found:
+            cost, language = most_likely_language(text, languages)
+            found[text] = Reading(cost + RARE_COST * (encoding in RARE), encoding, language, text)
+    return sorted(found.values())
+
+
+def _is_rather_utf8(line: bytes, encoding: str) -> bool:
+    """Return whether a line that is valid UTF-8 is clearly more likely to be UTF-8 than to have `encoding`."""
+    text = _decode(line, encoding)
+    if text is None:
+        return True
+    utf8, other = (most_likely_language(each, OWN_LANGUAGES)[0] for each in (line.decode(), text))
+    return utf8 + MARGIN < other
+
+
+def _decode(data: bytes, encoding: str, final: bool = True) -> str | None:
+    """Decode the bytes, or return None if they have another encoding; unless `final`, a character may be cut off."""
     try:
-        return decoder.decode(data, len(data) < SAMPLE_SIZE)
+        return codecs.getincrementaldecoder(encoding)().decode(data, final)
     except UnicodeDecodeError:
         return None
-
-
-def _is_any_text(text: str) -> bool:
-    return True
-
-
-def _is_simplified_chinese(text: str) -> bool:
-    """Return whether most non-ASCII characters are symbols or level 1 characters of GB 2312."""
-    return _has_common_characters(
-        text, "gb2312", lambda lead, trail: lead in range(0xA1, 0xA4) or lead in range(0xB0, 0xD8)
-    )
-
-
-def _is_traditional_chinese(text: str) -> bool:
-    """Return whether most non-ASCII characters are symbols or level 1 characters of Big5."""
-    return _has_common_characters(text, "big5", lambda lead, trail: lead in range(0xA1, 0xC7))
-
-
-def _has_common_characters(text: str, encoding: str, is_common: Callable[[int, int], bool]) -> bool:
-    non_ascii = [character for character in text if ord(character) > 0x7F]
-    pairs = [character.encode(encoding, "ignore") for character in non_ascii]
-    common = sum(len(pair) == 2 and is_common(*pair) for pair in pairs)
-    return bool(non_ascii) and common >= MIN_COMMON_SHARE * len(non_ascii)

@@ -74,16 +74,15 @@ PARTS = ("train", "held")
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the texts of a UTF-8 file, one per line, without blank lines.
+    """Yield the texts of a file, one per line, without blank lines.
 
     Raises DataError for a line that is not text and for a file without texts.
     """
-    empty, name = True, f"{path} line"
-    with path.open("rb") as file:
-        for text in map(str.strip, lines.decode_lines(lines.read_lines(file, name), name)):
-            if text:
-                empty = False
-                yield text
+    empty = True
+    for text in map(str.strip, lines.read_texts(path, advice="convert the file to UTF-8")):
+        if text:
+            empty = False
+            yield text
     if empty:
         raise DataError(f"{path} contains no text; expected one text per line")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import polars as pl
@@ -11,20 +13,122 @@ import pytest
 
 from epigram.core.errors import DataError, ParameterError
 from epigram.data import chunks
+from epigram.data.decoding import guess_encoding, open_text, to_utf8
 from epigram.data.growing_dataset import describe
 from epigram.data.readers.csv import Csv, has_plain_quotes
 from epigram.data.sources.source import File, Source
 from epigram.data.tables import reader_of
 from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.validate import validate
+from epigram.text.lines import decode_lines, read_lines
 from tests.support.sources import CSV, corpus
+
+ZH = "房间很干净,好评\n服务态度很差,差评\n早餐非常丰富,好评\n下次还会再来,好评\n"
+TRADITIONAL = "服務很好,好評\n早餐難以下嚥,差評\n房間很髒,差評\n這間酒店的環境很好,好評\n"
+KANA = "【限定】カメラ 0 ￥￥￥,赢\n【限定】カメラ 1 ★★★,输\n"
+NAMES = "冯喆很好,好评\n朱镕基来过,好评\n陶喆唱得很好,差评\n"
+FRENCH = "Le café était très bon,1\nLa chambre était sale et petite,0\nà côté de la forêt,1\n"
+GERMAN = "Das Zimmer war schön groß,1\nDie Küche war übel,0\n"
+SPANISH = "La habitación era pequeña,0\n¿Cómo está? ¡Muy bien señor!,1\n"
+QUOTED = "“Great” film – don’t miss it…,1\n£5 is too much,0\nit’s naïve,0\n"
+JAPANESE = "とてもきれいなホテルでした,1\nサービスが悪い,0\n"
+KOREAN = "방이 아주 깨끗하고 좋아요,1\n서비스가 너무 나빠요,0\n"
+RUSSIAN = "Очень хороший отель,1\nПлохое обслуживание,0\n"
+POLISH = "Pokój był bardzo ładny,1\nObsługa była zła i wolna,0\nŚniadanie średnie,0\nłazienka też,1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "found"),
+    [
+        (ZH, "utf-8", "utf-8"),
+        (ZH, "utf-8-sig", "utf-8"),
+        (ZH, "gbk", "gb18030"),
+        (TRADITIONAL, "gbk", "gb18030"),
+        (TRADITIONAL, "big5", "big5hkscs"),
+        (KANA, "gbk", "gb18030"),
+        (NAMES, "gbk", "gb18030"),
+        (ZH + "很好👍,好评\n", "gb18030", "gb18030"),
+        (ZH, "utf-16", "utf-16"),
+        (ZH, "utf-16-le", "utf-16-le"),
+        (ZH, "utf-16-be", "utf-16-be"),
+        (ZH, "utf-32", "utf-32"),
+        (FRENCH, "cp1252", "cp1252"),
+        (FRENCH, "latin-1", "cp1252"),
+        (GERMAN, "cp1252", "cp1252"),
+        (SPANISH, "cp1252", "cp1252"),
+        (QUOTED, "cp1252", "cp1252"),
+        ("café,1\n", "cp1252", "cp1252"),
+        (FRENCH, "cp850", "cp850"),
+        (QUOTED, "mac_roman", "mac_roman"),
+        ("plain,1\n", "ascii", "utf-8"),
+    ],
+)
+@pytest.mark.parametrize("before", [0, 20_000], ids=["whole", "late"])
+def test_the_encoding_of_chinese_and_western_texts_is_detected(
+    text: str, encoding: str, found: str, before: int, tmp_path: Path
+) -> None:
+    content = "text,label\n" + "a plain line,1\n" * before + text
+    (tmp_path / "x.csv").write_bytes(content.encode(encoding))
+    assert guess_encoding(tmp_path / "x.csv") == found
+    assert to_text(tmp_path / "x.csv", found) == content
+    lines = io.BytesIO(content.encode(encoding))
+    assert "\n".join(decode_lines(read_lines(lines, "line"), "line")) + "\n" == content
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "said"),
+    [
+        (JAPANESE, "cp932", r"cp932 \(Japanese\) reads '" + JAPANESE[:13]),
+        (JAPANESE, "euc_jp", r"euc_jp \(Japanese\) reads '" + JAPANESE[:13]),
+        (KOREAN, "euc-kr", r"cp949 \(Korean\) reads '" + KOREAN[:13]),
+        (RUSSIAN, "cp1251", r"cp1251 \(Russian\) reads '" + RUSSIAN[:13]),
+        (RUSSIAN, "koi8-r", r"koi8_r \(Russian\) reads '" + RUSSIAN[:13]),
+        (POLISH, "cp1250", r"cp1250 \(Polish\) reads '" + POLISH[:13]),
+        ("奇,1\n", "gbk", "not certain"),
+    ],
+)
+def test_other_encodings_are_refused_with_two_readings(text: str, encoding: str, said: str, tmp_path: Path) -> None:
+    data = ("text,label\n" + text).encode(encoding)
+    (tmp_path / "x.csv").write_bytes(data)
+    with pytest.raises(DataError, match=rf"x\.csv line 2 is not UTF-8.*{said}.*set read\.encoding") as error:
+        guess_encoding(tmp_path / "x.csv")
+    assert "\n" not in str(error.value)
+    with pytest.raises(DataError, match=rf"^line 2 is not UTF-8.*{said}.*use --encoding"):
+        list(decode_lines(data.splitlines(keepends=True), "line"))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (
+            ZH.encode() + "房间很脏,差评\n".encode("gbk"),
+            r"line 5 is not UTF-8, but other lines are.*gb18030.*房间很脏,差评",
+        ),
+        (ZH.encode() + b"\xff,1\n", "line 5 is not UTF-8, but other lines are"),
+        (ZH.encode() + "很好".encode()[:-1], "line 5 is not UTF-8, but other lines are"),
+        (ZH.encode("gbk") * 20 + ZH.encode(), "line 81 is UTF-8, but .*line 1 is not; convert"),
+        (bytes(byte | 0x80 for byte in Random(0).randbytes(999)), "line 1 is not UTF-8"),
+        (b"a\0b\0\1\0\0\0\0\0\0", "line 1 has a NUL byte"),
+        (b"\x1f\x8b\x08\0\0", "is compressed"),
+        (b"PK\3\4\0\0", "Excel workbook"),
+    ],
+)
+def test_damaged_and_mixed_files_are_refused_by_line(content: bytes, said: str, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_bytes(content)
+    with pytest.raises(DataError, match=rf"x\.csv.*{said}"):
+        guess_encoding(tmp_path / "x.csv")
+
+
+def to_text(path: Path, encoding: str) -> str:
+    return open_text(to_utf8(path, encoding)).read()
 
 
 def test_the_wrong_byte_is_found_far_down(tmp_path: Path) -> None:
     lines = "text,label\n" + "一句话,1\n" * 800_000
-    place = len(lines.encode())
-    with pytest.raises(DataError, match=f"at byte {place};"):
+    with pytest.raises(DataError, match=r"line 800002 is not UTF-8, but other lines are"):
         corpus(tmp_path, lines.encode() + b"\xff\n", {"reader": "csv"})
+    with pytest.raises(DataError, match=r"x\.csv is not GB18030 at byte 13 in line 2; the encoding is probably utf-8"):
+        corpus(tmp_path, lines, {"reader": "csv", "encoding": "gb18030"})
 
 
 def test_other_encodings_are_read_when_named(tmp_path: Path) -> None:
@@ -36,21 +140,6 @@ def test_other_encodings_are_read_when_named(tmp_path: Path) -> None:
         corpus(tmp_path, "text,label\n好看吗,1\n", {"reader": "csv", "encoding": "gbk"})
     with pytest.raises(ParameterError, match=r"read\.encoding is 'gbkk'"):
         corpus(tmp_path, CSV, {"reader": "csv", "encoding": "gbkk"})
-
-
-@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "gbk", "big5"])
-def test_an_encoding_is_told_by_the_bytes_that_need_it(tmp_path: Path, encoding: str) -> None:
-    said = {"cp1252": "“café”", "latin-1": "café", "gbk": "很好，下次还来", "big5": "這間酒店的環境和服務態度都很好"}
-    content = "text,label\n" + "a plain line,1\n" * 90_000 + f"{said[encoding]},1\n"
-    with pytest.raises(DataError, match=rf"is not UTF-8 at byte 13500\d\d; the encoding is probably {encoding}: set"):
-        corpus(tmp_path, content.encode(encoding), {"reader": "csv"})
-
-
-def test_one_damaged_byte_makes_no_other_encoding(tmp_path: Path) -> None:
-    for lines in (10, 100_000):
-        content = "text,label\n" + "很好，下次还来,1\n" * lines
-        with pytest.raises(DataError, match=r"is not UTF-8 at byte \d+; the file is damaged"):
-            corpus(tmp_path, content.encode() + b"\xff,1\n", {"reader": "csv"})
 
 
 def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path: Path) -> None:

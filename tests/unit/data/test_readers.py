@@ -181,10 +181,13 @@ def test_pieces_become_one_corpus(tmp_path: Path) -> None:
         ("", r"x\.csv is empty"),
         (
             "很好，下次还来，谢谢老板,1\n".encode("gbk"),
-            r"x\.csv is not UTF-8 at byte 0; the encoding is probably gbk: set read\.encoding: gbk",
+            r"x\.csv is not UTF-8 at byte 0 in line 1; the encoding is probably gb18030; set read\.encoding: gb18030",
         ),
-        ("text,label\n這間酒店的環境和服務態度都很好,1\n".encode("big5"), "probably big5"),
-        ("text,label\ncafé crème,1\n".encode("latin-1"), r"UTF-8 at byte 14; the encoding is probably latin-1"),
+        ("text,label\n這間酒店的環境和服務態度都很好,1\n".encode("big5"), "probably big5hkscs"),
+        (
+            "text,label\ncafé crème,1\n".encode("latin-1"),
+            r"UTF-8 at byte 14 in line 2; the encoding is probably cp1252",
+        ),
         ("text,label\n“café”,1\n".encode("cp1252"), "probably cp1252"),
         ("text,label\na,1\n".encode("utf-16"), "probably utf-16"),
         ("text,label\na,1\n".encode("utf-16-le"), "probably utf-16-le"),
@@ -194,7 +197,7 @@ def test_pieces_become_one_corpus(tmp_path: Path) -> None:
         ("texts,label\na,1\n", r"no column 'text'; did you mean 'texts'\?"),
         ("text,text,label\na,b,1\n", "two columns named 'text'"),
         ("text,label\nfine,1\nhello, world,1\n", r"x\.csv line 3 has 3 values for 2 columns: 'hello, world,1'"),
-        ('text,label\n"never closed,1\nb,2\n', r"x\.csv cannot be read"),
+        ('text,label\n"never closed,1\nb,2\n', r"x\.csv line 2 has a quote that is not closed"),
     ],
 )
 def test_a_wrong_csv_gets_one_clear_line(tmp_path: Path, content: str | bytes, words: str) -> None:

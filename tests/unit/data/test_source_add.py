@@ -56,7 +56,7 @@ def test_gbk_tsv_and_quotation_marks() -> None:
     Path("r.tsv").write_bytes('text\tlabel\n很好，下次还来\t好\n说"不好"的人\t坏\n"没有结束\t坏\n'.encode("gbk"))
     add_source(Path("r.tsv"), name="r", text="text", label="label")
     source = load_source("r")
-    assert (source.language, source.read["encoding"], source.read["quote"]) == ("zh", "gbk", None)
+    assert (source.language, source.read["encoding"], source.read["quote"]) == ("zh", "gb18030", None)
     assert read_back("r")["text"].to_list() == ["很好，下次还来", '说"不好"的人', '"没有结束']
 
 
@@ -98,7 +98,7 @@ def test_an_encoding_that_shows_late(tmp_path: Path) -> None:
     assert load_source("r").read["encoding"] == "cp1252"
     assert read_back("r")["text"].to_list()[-2:] == ["café", "“so”"]
     Path("damaged.csv").write_bytes("text,label\n很好，下次还来,1\n没有了,2\n".encode() + b"\xff,1\n")
-    with pytest.raises(DataError, match=r"is not UTF-8 at byte .* the file is damaged"):
+    with pytest.raises(DataError, match=r"damaged\.csv line 4 is not UTF-8, but other lines are; it is damaged"):
         add_source(Path("damaged.csv"), name="damaged", text="text", label="label")
 
 

@@ -252,10 +252,13 @@ def test_a_quoted_text_of_a_tsv_keeps_its_line_break(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ('5" long,1', r"""cannot be read: .*\nquote a text .* and write the mark twice: "5"" long"$"""),
+        (
+            '5" long,1',
+            r"""line 3 has a quote without its pair.*\nquote .* the mark twice: "5"" long"$""",
+        ),
         (
             "never, closed,1",
-            r"line 3 has 3 values for 2 columns: 'never, closed,1'\nquote texts that contain the separator$",
+            r"line 3 has 3 values for 2 columns: 'never, closed,1'\nquote texts with a separator",
         ),
     ],
 )
@@ -286,7 +289,7 @@ def test_a_column_that_stands_twice_is_refused(
     with pytest.raises(SystemExit) as end:
         run(tmp_path / f"in.{kind}", "--out", tmp_path / f"out.{kind}")
     assert end.value.code == DataError.code
-    assert f"in.{kind} has two columns named 'id'; rename one" in capsys.readouterr().err
+    assert f"in.{kind} has two columns named 'id' (columns 2 and 3); rename one" in capsys.readouterr().err
 
 
 def test_a_dangling_link_is_not_replaced_and_a_folder_is_refused_before_the_work(

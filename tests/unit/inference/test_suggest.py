@@ -153,7 +153,7 @@ def test_several_labels_are_uncertain_near_their_thresholds(suggest: Callable[..
         (["gone.txt", "--out", "next.csv"], 66, "gone.txt is missing; expected a file with one text per line"),
         (["gone.csv", "--out", "next.csv"], 66, "gone.csv is missing"),
         (["empty.txt", "--out", "next.csv"], 65, "empty.txt has no text"),
-        (["latin.txt", "--out", "next.csv"], 65, "latin.txt line 2 is not UTF-8"),
+        (["latin.txt", "--out", "next.csv"], 65, "latin.txt line 3 is not UTF-8"),
     ],
 )
 def test_a_wrong_call_is_refused_and_writes_nothing(
@@ -169,7 +169,7 @@ def test_a_wrong_call_is_refused_and_writes_nothing(
     (tmp_path / "pool.csv").write_text("text\nsoup\n")
     (tmp_path / "taken.csv").write_text("text,prediction\nsoup,x\n")
     (tmp_path / "empty.txt").write_text("\n \n")
-    (tmp_path / "latin.txt").write_bytes("nice\ncaf\xe9\n".encode("latin-1"))
+    (tmp_path / "latin.txt").write_bytes(b"nice\ngut\n" + "てる\n".encode("cp932"))
     lines(tmp_path / "more.txt", SURE)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(SystemExit) as end:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -13,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from epigram.cli.options import Encoding, Separator, file_options
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.inference import signing
 from epigram.process.display import echo, json_text, one_line
-from epigram.text.lines import decode_lines, read_lines
+from epigram.text.lines import decode_arguments, decode_lines, read_lines, read_texts
 
 if TYPE_CHECKING:
     from epigram.inference.predictors.base_predictor import BasePredictor
@@ -39,6 +39,8 @@ def main(
     text: Annotated[str | None, typer.Option(help="Text column of a table, with --out. Default: text.")] = None,
     out: Annotated[Path | None, typer.Option(help="Output file for a table; its suffix is the format.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")] = False,
+    encoding: Encoding = None,
+    separator: Separator = None,
     min_confidence: Annotated[
         float, typer.Option(metavar="P", help="Probability below which a text gets no label, from 0 to 1.")
     ] = 0.0,
@@ -55,8 +57,8 @@ def main(
     """
     if texts and file is not None:
         raise ParameterError(f"--file is {str(file)!r}, and texts are given as arguments: use one of the two")
-    if out is None and (text is not None or force):
-        option = "--force" if text is None else "--text"
+    if out is None and (text is not None or force or separator is not None):
+        option = "--text" if text is not None else "--force" if force else "--separator"
         raise ParameterError(f"{option} needs a table and --out: epigram predict MODEL in.csv --out out.csv")
     if require_signature is not None:
         signing.require_signature(model, require_signature)
@@ -66,7 +68,8 @@ def main(
     if out is not None:
         if file is None or as_json:
             raise ParameterError("--out needs one table and no --json: epigram predict MODEL in.csv --out out.csv")
-        _predict_table(model, file, out, "text" if text is None else text, force, min_confidence)
+        options = file_options(encoding, separator)
+        _predict_table(model, file, out, "text" if text is None else text, force, options, min_confidence)
         return
     if file is not None:
         _check_lines_file(file)
@@ -74,7 +77,7 @@ def main(
         if named.suffix.lower() != TEXT_SUFFIX:
             raise ParameterError(f"{named} has an unsupported file type; use {TEXT_SUFFIX}, or a table with --out")
         echo(f"note: {file} is read as a file with one text per line", file=sys.stderr)
-    lines = decode_lines(map(os.fsencode, texts), "text") if texts else _read_lines(file)
+    lines = iter(decode_arguments(texts, encoding)) if texts else _read_lines(file, encoding)
     _predict_texts(model, lines, as_json, min_confidence)
 
 
@@ -88,12 +91,14 @@ def _is_file_name(text: str) -> bool:
     return suffix in {TEXT_SUFFIX, *formats(), *OTHER_SUFFIXES}
 
 
-def _predict_table(model: Path, table: Path, out: Path, text: str, force: bool, min_confidence: float) -> None:
+def _predict_table(
+    model: Path, table: Path, out: Path, text: str, force: bool, options: dict[str, str], min_confidence: float
+) -> None:
     from epigram.inference.predictors.open_predictor import open_predictor
     from epigram.inference.tables import predict_table
 
     predictor = open_predictor(model, min_confidence=min_confidence)
-    counts = predict_table(predictor, table, out, text=text, force=force)
+    counts = predict_table(predictor, table, out, text=text, force=force, options=options)
     echo(f"{out}: {counts.rows:,} rows")
     _report_counts(counts, predictor)
 
@@ -120,11 +125,13 @@ def _predict_texts(model: Path, lines: Iterator[str], as_json: bool, min_confide
     _report_counts(counts, predictor)
 
 
-def _read_lines(file: Path | None) -> Iterator[str]:
+def _read_lines(file: Path | None, encoding: str | None) -> Iterator[str]:
     """Yield the texts of `file` or stdin, one per line."""
-    name = "stdin line" if file is None else f"{file} line"
-    with file.open("rb") if file is not None else sys.stdin.buffer as source:
-        yield from decode_lines(read_lines(source, name), name)
+    if file is not None:
+        yield from read_texts(file, encoding)
+        return
+    with sys.stdin.buffer as source:
+        yield from decode_lines(read_lines(source, "stdin line"), "stdin line", encoding)
 
 
 def _check_lines_file(file: Path) -> None:

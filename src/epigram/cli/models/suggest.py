@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from epigram.cli.options import Encoding, Separator, file_options
 from epigram.core.errors import ParameterError
 from epigram.process.display import echo
 
@@ -19,6 +20,8 @@ def main(
     text: Annotated[str, typer.Option(help="Text column of a table.")] = "text",
     count: Annotated[int, typer.Option(metavar="N", help="Number of texts.")] = 50,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")] = False,
+    encoding: Encoding = None,
+    separator: Separator = None,
 ) -> None:
     """Choose the texts that are most worth labelling next: uncertain for the model, and different from each other.
 
@@ -32,7 +35,7 @@ def main(
     if count < 1:
         raise ParameterError(f"--count is {count}; expected at least 1")
     check_output(out, force=force)
-    found = suggest(open_predictor(model), pool, text, count)
+    found = suggest(open_predictor(model), pool, text, count, file_options(encoding, separator))
     escaped = 0
     if out.suffix.lower() in SEPARATORS:
         found, escaped = escape_formulas(as_columns(found))

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from epigram.cli.options import Encoding, Separator, file_options
 from epigram.core.errors import ParameterError
 from epigram.process.display import echo
 
@@ -26,6 +27,8 @@ def main(
     language: Annotated[Literal["zh", "en"] | None, typer.Option(help="zh or en. Default: detected.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the data set. Default: the file name.")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the data set, if it was added before.")] = False,
+    encoding: Encoding = None,
+    separator: Separator = None,
 ) -> None:
     """Register your own file as a data set. To train on it, run `epigram run --dataset NAME`.
 
@@ -50,13 +53,16 @@ def main(
         label_separator=label_separator,
         language=language,
         replace=replace,
+        options=file_options(encoding, separator),
     )
     source = read_source(added.path)
     summary = f"{added.rows:,} rows, {len(source.labels)} labels, {source.language}"
     encoding = f", {source.read['encoding']}" if "encoding" in source.read else ""
+    named = {"\t": "tab"}.get(source.read.get("separator", ","), source.read.get("separator", ","))
+    parts = "" if named == "," else f", separator {named}"
     quote = ", quotation marks read as plain characters" if source.read.get("quote", "") is None else ""
     detected = f", splits of the column {source.read['split']!r}" if split is None and "split" in source.read else ""
-    described = f"{summary}{encoding}{quote}{detected}"
+    described = f"{summary}{encoding}{parts}{quote}{detected}"
     echo(f"{added.path}: added ({described}); to train on it, run: epigram run --dataset {source.name}")
     for note in added.notes:
         echo(f"note: {note}", file=sys.stderr)

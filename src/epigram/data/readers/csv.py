@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,18 +12,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from epigram.core.errors import DataError, ParameterError
-from epigram.data.chunks import read_chunks
-from epigram.data.decoding import WIDE, open_text, to_utf8, translate_polars_errors
+from epigram.core.errors import DataError, ParameterError, ReadOptionError
+from epigram.data.chunks import Chunk, read_chunks, read_rows
+from epigram.data.csv_rows import detect_separator, find_invalid_row, split_header, trim_quotes
+from epigram.data.decoding import WIDE, to_utf8
 from epigram.data.readers import register
 from epigram.data.tables import Options, TextTableReader, reader_of
 
-MAX_COLUMNS = 10_000  # each column needs memory, even in a short file
 QUOTE = '"'
 NEWLINE, RETURN = b"\n\r"
+DETECTION_ROWS, DETECTION_SIZE = 101, 1 << 20  # first rows, with the header, by which the separator is detected
 
-DOUBLE_ADVICE = 'quote a text that contains a quotation mark, and write the mark twice: "5"" long"'
-QUOTED_ADVICE = "if quotation marks are plain characters in this file, set read.quote: null"
+QUOTED_ADVICE = 'quote texts with a separator or a quotation mark, and write the mark twice: "5"" long"'
 PLAIN_ADVICE = "quotation marks are plain characters here (read.quote: null), so no text can contain the separator"
 
 
@@ -34,7 +32,7 @@ PLAIN_ADVICE = "quotation marks are plain characters here (read.quote: null), so
 class Csv(TextTableReader):
     """Reader for a csv or tsv file."""
 
-    suffixes: ClassVar[dict[str, Options]] = {".csv": {}, ".tsv": {"separator": "\t"}}
+    suffixes: ClassVar[dict[str, Options]] = {".csv": {}, ".tsv": {}}
 
     separator: str = ","
     quote: str | None = QUOTE  # null: quotation marks are plain characters
@@ -42,25 +40,36 @@ class Csv(TextTableReader):
     first: int | None = None  # read only this many rows
 
     def tables(self, path: Path, only: Sequence[str] | None = None) -> Iterator[tuple[pl.Series, pl.DataFrame]]:
-        """Yield all columns as strings; lines count rows including the header, and blank lines are skipped.
+        """Yield all columns as strings, and the first line of each row in the file.
 
-        Raises DataError for rows with too many values, unclosed quotes or a wrong encoding, ParameterError for a
-        separator or quote that is not one ASCII character.
+        Blank lines are no rows; rows of nothing but separators, which spreadsheets add, are left out. A repeated name
+        of a column gets a suffix. Raises DataError for rows with too many values, unclosed quotes or a wrong encoding,
+        ParameterError for a separator or quote that is not one ASCII character.
         """
         for key, character in (("separator", self.separator), ("quote", self.quote)):
             if character is not None and (len(character) != 1 or ord(character) > 0x7F or character in "\r\n"):
                 raise ParameterError(f"read.{key} is {character!r}; expected one ASCII character")
-        line = 1 if self.header is not None else 2
-        for table in _parse_chunks(path, self):
-            # Number and filter in one pass: a separate mask and separate numbers cost `validate` a fifth more memory.
+        for lines, table in _parse_chunks(path, self):
+            # Number and filter in one pass: a separate mask and separate numbers cost `validate` more memory.
             row = "#" * (1 + max(map(len, table.columns), default=0))  # no column has this name
-            numbered = table.with_row_index(row, offset=line).filter(~pl.all_horizontal(pl.exclude(row) == ""))
-            line += table.height
+            is_filled = pl.any_horizontal(pl.exclude(row) != "") if table.width > 1 else pl.lit(value=True)
+            numbered = table.insert_column(0, pl.Series(row, lines)).filter(is_filled)
             yield numbered[row], numbered.drop(row)
+
+    def describe(self, path: Path) -> tuple[list[str], int]:
+        """Return the columns and the number of rows, with those of nothing but separators."""
+        columns, rows = list[str](), 0
+        for _, table in _parse_chunks(path, self):
+            columns, rows = table.columns, rows + table.height
+        return columns, rows
+
+    def records(self, path: Path, text: str) -> Iterator[pl.DataFrame]:
+        """Yield all columns of the rows, with those of nothing but separators."""
+        return (table for _, table in _parse_chunks(path, self))
 
     @classmethod
     def detect(cls, path: Path, options: Options) -> Options:
-        """Return `options` with the encoding, and another `quote` if the file needs it.
+        """Return `options` with the encoding, the separator, and another `quote` if the file needs it.
 
         Quotation marks are plain characters in a tsv file of which `has_plain_quotes` is true, and if the file cannot
         be read otherwise. A csv file that quotes some of its values is still rejected, because the marks would become
@@ -68,6 +77,8 @@ class Csv(TextTableReader):
         them may quote its values.
         """
         options = super().detect(path, options)
+        if "separator" not in options and (separator := _detect_separator(path, options)) != ",":
+            options |= {"separator": separator}
         is_tsv, quote = options.get("separator") == "\t", options.get("quote", QUOTE)
         plain = options | {"quote": None}
         if is_tsv and quote == QUOTE and has_plain_quotes(path, options.get("encoding", "utf-8")):
@@ -83,6 +94,23 @@ class Csv(TextTableReader):
                     return other
             raise
         return options
+
+
+def _detect_separator(path: Path, options: Options) -> str:
+    """Return the separator of a file. Raises ReadOptionError if several are possible."""
+    usual, quote = "\t" if path.suffix.lower() == ".tsv" else ",", options.get("quote", QUOTE)
+    chunk = next(read_rows(to_utf8(path, options.get("encoding", "utf-8")), path, quote), None)
+    if chunk is None or chunk.ends[0] > DETECTION_SIZE:
+        return usual
+    texts = options.get("text", [])
+    wanted = [options.get("label"), options.get("split"), *([texts] if isinstance(texts, str) else texts)]
+    number = min(DETECTION_ROWS, int(np.searchsorted(chunk.ends, DETECTION_SIZE, "right")))
+    rows = [row for _, row in chunk[:number].rows()]
+    found = detect_separator(rows, usual, quote, [name for name in wanted if name is not None])
+    if found is None:
+        header = rows[0].decode().strip()[:80]
+        raise ReadOptionError(f"{path} has several possible separators in its header {header!r}", "separator", "';'")
+    return found
 
 
 def _has_quoted_values(path: Path, options: Options) -> bool:
@@ -117,58 +145,48 @@ def _count(data: NDArray[np.uint8], character: str, ends: NDArray[np.intp]) -> N
     return np.diff(np.searchsorted(np.flatnonzero(data == ord(character)), ends), prepend=0)
 
 
-def _parse_chunks(path: Path, options: Csv) -> Iterator[pl.DataFrame]:
-    """Yield all rows and columns, one chunk at a time."""
-    source = to_utf8(path, options.encoding)
-    columns: list[str] = []
-    rows = 0
-    for chunk in read_chunks(source, path, options.quote):
-        if not columns and chunk.partition(b"\n")[0].count(options.separator.encode()) >= MAX_COLUMNS:
-            raise DataError(f"{path} has more than {MAX_COLUMNS:,} columns; remove those that are not needed")
-        try:
-            with translate_polars_errors(path):
-                table = _parse_csv(chunk, options, columns, rows)
-        except DataError as error:
-            raise _invalid_row_error(path, source, options, error) from None
-        columns, rows = table.columns, rows + table.height
-        yield table
-        if rows == options.first:
+def _parse_chunks(path: Path, options: Csv) -> Iterator[tuple[NDArray[np.int64], pl.DataFrame]]:
+    """Yield the first line of each row, and all columns, one chunk at a time; the first table may be empty."""
+    names, remaining = options.header, options.first
+    for rows in read_rows(to_utf8(path, options.encoding), path, options.quote):
+        chunk = rows
+        if names is None:
+            chunk, names = split_header(rows, path, options.separator, options.quote)
+            if names is None:
+                continue
+        if remaining is not None:
+            chunk = chunk[:remaining]
+            remaining -= len(chunk)
+        yield chunk.lines, _parse_rows(chunk, names, path, options)
+        if remaining == 0:
             return
+    if names is None:
+        raise DataError(f"{path} has only blank lines")
 
 
-def _parse_csv(chunk: bytes, options: Csv, columns: list[str], rows: int) -> pl.DataFrame:
-    """Parse a chunk of the file; `columns` and the number of `rows` are from the previous chunks."""
-    return pl.read_csv(
-        chunk,
-        separator=options.separator,
-        quote_char=options.quote,
-        has_header=options.header is None and not columns,
-        new_columns=None if columns else options.header,
-        schema=dict.fromkeys(columns, pl.String) or None,
-        n_rows=None if options.first is None else options.first - rows,
-        infer_schema=False,
-        empty_string_is_null=False,
-        glob=False,
-    )
-
-
-def _invalid_row_error(path: Path, source: Path | io.BytesIO, options: Csv, error: DataError) -> DataError:
-    """Return an error that names the first invalid row, found by rereading because polars does not report it."""
-    advice = f"quote texts that contain the separator\n{QUOTED_ADVICE}" if options.quote is not None else PLAIN_ADVICE
-    csv.field_size_limit(1 << 30)
+def _parse_rows(chunk: Chunk, names: list[str], path: Path, options: Csv) -> pl.DataFrame:
+    """Parse the rows of a chunk. Raises DataError, which names the first invalid row."""
+    schema = dict.fromkeys(names, pl.String)
+    if not len(chunk):
+        return pl.DataFrame(schema=schema)
     try:
-        with open_text(source) as file:
-            rows = csv.reader(
-                file,
-                delimiter=options.separator,
-                quotechar=options.quote,
-                quoting=csv.QUOTE_NONE if options.quote is None else csv.QUOTE_MINIMAL,
-            )
-            width = len(options.header) if options.header is not None else len(next(rows))
-            for row in rows:
-                if len(row) > width:
-                    text, found = options.separator.join(row), f"{len(row)} values for {width} columns"
-                    return DataError(f"{path} line {rows.line_num} has {found}: {text[:80]!r}\n{advice}")
-    except (csv.Error, StopIteration, ValueError):
+        table = pl.read_csv(
+            trim_quotes(chunk.data, options.separator, options.quote),
+            separator=options.separator,
+            quote_char=options.quote,
+            has_header=False,
+            schema=schema,
+            infer_schema=False,
+            missing_columns="insert",
+            empty_string_is_null=False,
+            glob=False,
+        )
+        if table.height == len(chunk):
+            return table
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):  # neither says which row is invalid
         pass
-    return DataError(f"{error}\n{DOUBLE_ADVICE}\n{QUOTED_ADVICE}") if options.quote is not None else error
+    fault = find_invalid_row(chunk, len(names), options.separator, options.quote)
+    place = f"{path} {fault or f'line {chunk.lines[0]} or a later one is not valid csv'}"
+    if options.quote is None:
+        raise DataError(f"{place}\n{PLAIN_ADVICE}")
+    raise ReadOptionError(f"{place}\n{QUOTED_ADVICE}", "quote", "null", "if quotation marks are plain characters, ")

@@ -14,10 +14,10 @@ import polars as pl
 from epigram.core.config_types import parse_json
 from epigram.core.errors import DataError
 from epigram.data.chunks import read_chunks
+from epigram.data.csv_rows import MAX_COLUMNS
 from epigram.data.decoding import to_utf8
 from epigram.data.json_columns import json_columns
 from epigram.data.readers import register
-from epigram.data.readers.csv import MAX_COLUMNS
 from epigram.data.tables import RAW, Options, TextTableReader
 
 WHITESPACE = " \t\r\n"
@@ -87,7 +87,8 @@ def _lines(source: Path | io.BytesIO, path: Path) -> Iterator[Lines]:
     for chunk in read_chunks(source, path):
         lines = chunk.decode().split("\n")
         stripped = ((number, line.strip(WHITESPACE)) for number, line in enumerate(lines, first))
-        yield [(number, line) for number, line in stripped if line]
+        if filled := [(number, line) for number, line in stripped if line]:
+            yield filled
         first += len(lines) - 1
 
 

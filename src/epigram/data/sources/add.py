@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from epigram.core.config_types import check_name, read_yaml, shown
-from epigram.core.errors import DataError, ParameterError
+from epigram.core.errors import DataError, ParameterError, ReadOptionError
 from epigram.core.files import atomic_file, sha256, write_text
 from epigram.core.yaml_edit import edit
 from epigram.data.sources.inspection import inspect
 from epigram.data.sources.source import GROWING_SUFFIX, SOURCES, read_source
+from epigram.data.tables import COMMAND_ADVICE, Options
 
 LOCAL_FOLDER = Path("data/local")
 HEAD = "# Written by `epigram add`; data/sources/local.yaml explains every line.\n"
@@ -80,17 +81,18 @@ def add_source(
     label_separator: str | None = None,
     language: Literal["zh", "en"] | None = None,
     replace: bool = False,
+    options: Options | None = None,
     root: Path = Path(),
 ) -> AddedSource:
     """Describe `file` (csv, tsv, jsonl or parquet) as the source `name`.
 
     `text`, `label` and `split` are column names. If `split` is None, a column of split names is used; "" is no column.
-    If `language` is None, it is guessed. Encodings other than UTF-8 are detected, and also whether quotation marks are
-    plain characters. The description records all of these, and `names` of labels with invisible characters. With
-    `replace`, a source of this name that this function has written is replaced, and keeps the keys that the user has
-    added. Raises ParameterError for an invalid or existing name, one that ends like a growing data set, or an
-    unsuitable file type or label column, InputMissingError for a missing file, DataError for a file that cannot be
-    read.
+    If `language` is None, it is guessed. The encoding and the separator are detected, unless `options` has them, and
+    also whether quotation marks are plain characters. The description records all of these, and `names` of labels with
+    invisible characters. With `replace`, a source of this name that this function has written is replaced, and keeps
+    the keys that the user has added. Raises ParameterError for an invalid or existing name, one that ends like a
+    growing data set, or an unsuitable file type or label column, InputMissingError for a missing file, DataError for a
+    file that cannot be read.
     """
     description = root / SOURCES / f"{name}.yaml"
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
@@ -101,7 +103,11 @@ def add_source(
             f"--name is {name!r}; choose a name that does not end with {GROWING_SUFFIX}, as those of epigram retrain do"
         )
     known = known_checksums(description, replace=replace)
-    found = inspect(file, {"text": text, "label": label, "split": split, "label_separator": label_separator})
+    columns = {"text": text, "label": label, "split": split, "label_separator": label_separator}
+    try:
+        found = inspect(file, columns | (options or {}))
+    except ReadOptionError as error:
+        raise error.with_advice(**COMMAND_ADVICE) from None
     import yaml
 
     copy, digest = LOCAL_FOLDER / f"{name}{file.suffix.lower()}", sha256(file)

@@ -172,7 +172,7 @@ def new_texts(root: Path, dataset: str, settings: Settings, file: Path | None) -
 
     from epigram.data.growing_dataset import drop_known
 
-    source = row_source(root, dataset)
+    source = row_source(root, dataset, settings.retrain.encoding)
     if file:
         return _newest_texts([_read(file, source)], settings.drift.window)
 

@@ -67,7 +67,7 @@ def ingest_rows(root: Path, dataset: str, settings: Settings) -> Ingestion:
     """
     live, folder = LiveData(root, grown_name(dataset), settings), inbox.inbox_folder(root, settings.retrain.incoming)
     note = live.prepare()
-    source = row_source(root, live.name)
+    source = row_source(root, live.name, settings.retrain.encoding)
     with TemporaryDirectory() as scratch, inbox.open_inbox(folder) as files:
         queried = query_database(root, settings.retrain, _unused(Path(scratch), files))
         new = _read([*files, *queried], source, settings.validate, folder)

@@ -35,10 +35,16 @@ def grown_name(dataset: str) -> str:
     return f"{dataset.removesuffix(GROWING_SUFFIX)}{GROWING_SUFFIX}"
 
 
-def row_source(root: Path, name: str) -> Source:
-    """Return the source of new rows for the data set `name`: the base's columns, and all labels known so far."""
+def row_source(root: Path, name: str, encoding: str | None = None) -> Source:
+    """Return the source of new rows for the data set `name`: the base's columns, and all labels known so far.
+
+    The files of new rows have the `encoding`, or if it is None, any.
+    """
     folder = root / SOURCES
-    return replace(load_source(name.removesuffix(GROWING_SUFFIX), folder), labels=load_source(name, folder).labels)
+    base = load_source(name.removesuffix(GROWING_SUFFIX), folder)
+    known = {} if encoding is None else {"encoding": encoding}
+    read = {key: value for key, value in base.read.items() if key != "encoding"} | known
+    return replace(base, read=read, labels=load_source(name, folder).labels)
 
 
 class LiveData:

@@ -1,0 +1,122 @@
+"""Rows of a csv file: their values, the separator, spaces around quotes, and the first row that is invalid."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epigram.core.errors import DataError
+from epigram.data.chunks import NEWLINE, SPACE, Chunk
+
+csv.field_size_limit(1 << 30)
+SEPARATORS = ",;\t|"
+SEPARATOR_LINE = re.compile(rb'"?sep=([ -~\t])"?\s*')  # a first line for Excel that names the separator
+MAX_COLUMNS = 10_000  # each column needs memory, even in a short file
+MIN_REGULAR = 0.5  # minimum share of rows with as many values as the header
+
+
+def split_row(row: bytes, separator: str, quote: str | None, *, strict: bool = False) -> list[str]:
+    """Return the values of a row. If `strict`, raises csv.Error for an unclosed quote and for text outside quotes."""
+    quoting: Any = csv.QUOTE_NONE if quote is None else csv.QUOTE_MINIMAL
+    text = io.StringIO(row.decode().rstrip("\r\n"), newline="")
+    values, *others = csv.reader(text, delimiter=separator, quotechar=quote, quoting=quoting, strict=strict)
+    if strict and others:
+        raise csv.Error("quote inside a value")
+    return values
+
+
+def split_header(chunk: Chunk, path: Path, separator: str, quote: str | None) -> tuple[Chunk, list[str] | None]:
+    """Return the rows after the header and its names, or None if there is only the line `sep=`.
+
+    A name that is repeated gets a suffix, as polars adds it. Raises DataError, naming `path`, for too many columns.
+    """
+    chunk = chunk[int(SEPARATOR_LINE.fullmatch(next(chunk.rows())[1]) is not None) :]
+    if not len(chunk):
+        return chunk, None
+    header = next(chunk.rows())[1]
+    if header.count(separator.encode()) >= MAX_COLUMNS:
+        raise DataError(f"{path} has more than {MAX_COLUMNS:,} columns; remove those that are not needed")
+    names, repeats = dict[str, None](), Counter[str]()
+    for name in split_row(trim_quotes(header, separator, quote), separator, quote):
+        unique = name
+        while unique in names:
+            unique = f"{name}_duplicated_{repeats[name]}"
+            repeats[name] += 1
+        names[unique] = None
+    return chunk[1:], list(names)
+
+
+def detect_separator(rows: Sequence[bytes], usual: str, quote: str | None, wanted: Iterable[str]) -> str | None:
+    """Return the separator of a file by its first rows; None if several are possible.
+
+    The line `sep=` names it. Otherwise it separates the column names `wanted` in the header, and most rows into as many
+    values as the header. Without any, it is the `usual` one.
+    """
+    if named := SEPARATOR_LINE.fullmatch(rows[0]):
+        return named[1].decode()
+    split = {separator: [split_row(row, separator, quote) for row in rows] for separator in SEPARATORS}
+    possible = [each for each in SEPARATORS if len(split[each][0]) > 1]
+    possible = [each for each in possible if set(wanted) <= set(split[each][0])] or possible
+    regular = [each for each in possible if _share_regular(split[each]) >= MIN_REGULAR]
+    if not regular and (usual in possible or not possible):
+        return usual
+    return None if len(regular or possible) > 1 else (regular or possible)[0]
+
+
+def _share_regular(rows: list[list[str]]) -> float:
+    return sum(len(row) == len(rows[0]) for row in rows) / len(rows)
+
+
+def trim_quotes(data: bytes, separator: str, quote: str | None) -> bytes:
+    """Return the rows without the spaces between the quotes around a value and the separators or line ends.
+
+    With them, a csv parser takes the quotes for a part of the value, or the row for an invalid one.
+    """
+    mark = (quote or "").encode()
+    if not mark or separator == " " or not (b" " + mark in data or mark + b" " in data):
+        return data
+    codes = np.frombuffer(b"\n" + data + b"\n", np.uint8)
+    opens, closes = _quote_pairs(codes, mark)
+    filled = np.flatnonzero(codes != SPACE)
+    before, after = filled[np.searchsorted(filled, opens) - 1], filled[np.searchsorted(filled, closes + 1)]
+    is_value = np.isin(codes[before], [ord(separator), NEWLINE]) & np.isin(codes[after], [ord(separator), *b"\r\n"])
+    steps = np.zeros(len(codes) + 1, np.int8)
+    for starts, ends in ((before + 1, opens), (closes + 1, after)):
+        steps[starts[is_value]] += 1
+        steps[ends[is_value]] -= 1
+    return bytes(codes[np.cumsum(steps[:-1], dtype=np.int8) == 0][1:-1])
+
+
+def _quote_pairs(codes: NDArray[np.uint8], mark: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the positions of opening and of closing quotes; a quote written twice inside a value is neither."""
+    quotes = np.flatnonzero(codes == mark[0])
+    odd = np.arange(1, len(quotes) - 1, 2)
+    twins = odd[quotes[odd + 1] == quotes[odd] + 1]
+    kept = np.delete(quotes, np.append(twins, twins + 1))
+    return kept[0::2][: len(kept) // 2], kept[1::2]
+
+
+def find_invalid_row(chunk: Chunk, width: int, separator: str, quote: str | None) -> str | None:
+    """Return the line and the fault of the first row that is not valid csv with `width` columns."""
+    for line, row in chunk.rows():
+        text = row.decode().strip()[:80]
+        try:
+            values = len(split_row(trim_quotes(row, separator, quote), separator, quote, strict=True))
+        except csv.Error as error:
+            fault = (
+                "a quote that is not closed" if "end of data" in str(error) else "text outside the quotes of a value"
+            )
+            return f"line {line} has {fault}: {text!r}"
+        if quote is not None and row.count(quote.encode()) % 2:
+            return f"line {line} has a quote without its pair: {text!r}"
+        if values > width:
+            return f"line {line} has {values} values for {width} columns: {text!r}"
+    return None
