@@ -223,6 +223,7 @@ def _apply_labels(frame: pl.DataFrame, options: ReaderOptions, source: Source, w
 def _apply_single_labels(frame: pl.DataFrame, options: ReaderOptions, where: str) -> pl.DataFrame:
     label = pl.col("label")
     if frame.schema["label"] != pl.String:
+        label = label.list.drop_nulls()
         if frame.select((label.list.len() > 1).any()).item():
             raise ParameterError(f"{where}: a row has several labels; set task: multi")
         label = label.list.first()

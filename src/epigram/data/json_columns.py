@@ -60,8 +60,8 @@ def _conversion(name: str, lists: Container[str], reader: TableReader) -> tuple[
 
 
 def _as_text(value: Any, *, objects: bool = False) -> str | None:
-    """Return the text or the label for a value that is no list; `objects` are JSON, which `split_labels` reads."""
-    if isinstance(value, list) or (isinstance(value, dict) and not objects):
+    """Return the text or the label for a value; `objects` with choices become JSON, which `split_labels` reads."""
+    if isinstance(value, list) or (isinstance(value, dict) and not (objects and "choices" in value)):
         raise NestedValueError
     return None if _is_missing(value) else label_text(value)
 
@@ -85,6 +85,6 @@ def _as_list(value: Any, separator: str | None) -> list[str | None] | None:
 
 
 def _nested_error(where: str, value: Any) -> DataError:
-    text = ENCODE(value)
-    advice = f'; for labels of this form, set label_separator: "{LISTS}"' if "choices" in text else ""
-    return DataError(f"{where} is {shown(text)}; expected a string or a number{advice}")
+    has_choices = isinstance(value, dict) and "choices" in value
+    advice = f'; for labels of this form, set label_separator: "{LISTS}"' if has_choices else ""
+    return DataError(f"{where} is {shown(ENCODE(value))}; expected a string or a number{advice}")

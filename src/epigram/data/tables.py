@@ -233,7 +233,7 @@ def _string_column(table: pl.DataFrame, name: str, path: Path) -> pl.Expr:
 
 
 def _check_type(name: str, dtype: Any, path: Path) -> None:
-    if dtype.is_nested() or dtype in {pl.Binary, pl.Object}:
+    if dtype.is_nested() or dtype in (pl.Binary, pl.Object, pl.Duration):
         raise DataError(f"{path}: column {name!r} has the type {dtype}; expected text")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,24 @@ def test_other_keys_of_json_lines_are_not_interpreted(tmp_path: Path) -> None:
     assert frame.select("text", "label", "line").rows() == [("a", "x", 1), ("b", None, 3), ("7", "text", 4)]
     kept = corpus(tmp_path, content, {"reader": "jsonl"}, keep=["m", "f"])
     assert kept.select("m", "f").rows() == [('{"a": 1}', None), ('{"b": "x"}', "-Infinity"), ("[1]", None)]
+
+
+def test_objects_without_choices_are_no_labels(tmp_path: Path) -> None:
+    read = {"reader": "jsonl", "label_separator": "[]"}
+    assert corpus(tmp_path, '{"text": "a", "label": {"choices": ["x"]}}', read)["label"].to_list() == ["x"]
+    with pytest.raises(DataError, match=r"x\.csv line 1: 'label' is \{\"x\": 1\}; expected a string"):
+        corpus(tmp_path, '{"text": "a", "label": {"x": 1}}', read)
+
+
+@pytest.mark.parametrize("column", ["text", "label"])
+@pytest.mark.parametrize(
+    "value", [b"\xff", {"a": 1}, [b"x"], timedelta(1)], ids=["bytes", "object", "list", "duration"]
+)
+def test_columns_of_parquet_that_are_no_text_are_refused(column: str, value: object, tmp_path: Path) -> None:
+    table = pl.DataFrame({"text": ["a"], "label": ["x"], "raw": [b"\xff"]}).with_columns(pl.Series(column, [value]))
+    table.write_parquet(tmp_path / "x.csv")
+    with pytest.raises(DataError, match=rf"x\.csv: column '{column}' has the type .*; expected text"):
+        read_corpus(source({"reader": "parquet"}), tmp_path)
 
 
 def test_lists_of_labels_in_csv(tmp_path: Path) -> None:
@@ -222,6 +241,7 @@ def test_a_wrong_csv_gets_one_clear_line(tmp_path: Path, content: str | bytes, w
         ('{"text": ["a"], "label": "x"}\n', r"""x\.csv line 1: 'text' is \["a"\]; expected a string"""),
         ('{"text": "a", "label": [["x"]]}\n', r"""x\.csv line 1: 'label' is \[\["x"\]\]; expected a string"""),
         ('{"text": "a", "label": {"choices": ["x"]}}\n', r"""expected a string .* set label_separator: "\[\]"$"""),
+        ('{"text": "a", "label": [{"choices": ["x"]}]}\n', r"expected a string or a number$"),
         ('{"text": "a", "label": "x", "text": "b"}\n', r"x\.csv line 1 has the key 'text' twice"),
     ],
 )

@@ -328,6 +328,7 @@ def test_labels_of_json_lines(
         (pl.Series([1.0, 2.5, 1.5, 3.0]), ["1", "2.5", "1.5", "3"]),
         (pl.Series(["1.0", "1", "2", "2"]), ["1.0", "1", "2", "2"]),
         (pl.Series([[1.0], [0.0], [1.0], [0.0]]), ["1", "0", "1", "0"]),
+        (pl.Series([[1.0, None], [0.0], None, [0.0]]), ["1", "0", None, "0"]),
         (pl.Series([True, False, None, True]), ["true", "false", None, "true"]),
     ],
 )

@@ -313,6 +313,7 @@ def test_a_dangling_link_is_not_replaced_and_a_folder_is_refused_before_the_work
     ("columns", "said"),
     [
         ({"text": [b"\xff"]}, "column 'text' has the type Binary; expected text"),
+        ({"text": [timedelta(1)]}, "column 'text' has the type Duration"),
         ({"text": [["a"]]}, "column 'text' has the type List(String); expected text"),
         ({"text": [{"a": "b"}]}, "column 'text' has the type Struct"),
         ({"text": ["a"], "took": [timedelta(1)]}, "a column cannot be written as .csv (datatype duration"),
