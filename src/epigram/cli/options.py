@@ -53,7 +53,10 @@ def make_request(
     Raises ParameterError for an option that is invalid.
     """
     from epigram.runner.workspace.request import Request
+    from epigram.runner.workspace.run_folders import check_run_name
 
+    if name:
+        check_run_name(name)
     return Request(
         root=Path.cwd(),
         dataset=dataset or None,

@@ -58,6 +58,10 @@ def read_provenance(folder: Path) -> dict[str, str]:
 
 
 MANIFEST, SIGNATURE, MEMBERS = "manifest.json", "model.sig", "members"
+FILES = {  # of all kinds of models: see serialization and ensemble
+    *("config.json", "labels.json", "README.md", "tokenizer.json", "history.json", "ngrams.json"),
+    *(WEIGHTS, "model.onnx", "out_of_fold.safetensors"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +119,7 @@ def verify(folder: Path) -> set[str]:
     """
     listed = verify_files(folder)
     for member in _members(folder):
-        verify_files(member)
+        _require_known(member, verify_files(member))
     return listed
 
 
@@ -216,4 +220,11 @@ def _read_checksums(folder: Path) -> dict[str, str]:
             )
         if name not in found:  # not is_file(), which fails for a name that is too long
             raise InputMissingError(f"{folder}/{shown(name)} is missing; restore the model's folder")
+    _require_known(folder, {name for name in digests if not name.startswith(f"{MEMBERS}/")})
     return dict(digests)
+
+
+def _require_known(folder: Path, names: set[str]) -> None:
+    """Raise DataError for a listed file that no model has."""
+    if unknown := sorted(names - FILES):
+        raise DataError(f"{folder}/{MANIFEST} does not list the files of a model: {shown(unknown[0])}; remove the file")

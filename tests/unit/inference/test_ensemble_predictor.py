@@ -117,6 +117,20 @@ def test_an_unlisted_file_is_refused(path: str, copied: Path) -> None:
         manifest.verify(copied)
 
 
+@pytest.mark.parametrize("path", ["members/second/evil.py", "members/second/members/z/evil.py"])
+def test_code_of_a_member_is_refused_although_it_is_listed(path: str, copied: Path) -> None:
+    (copied / path).parent.mkdir(parents=True, exist_ok=True)
+    (copied / path).write_text("1")
+    for folder in (copied / "members/second/members/z", copied / "members/second", copied):
+        if folder.is_dir():
+            old = json.loads((copied / "members/second/manifest.json").read_text())
+            (folder / "config.json").touch()
+            manifest.write(folder, {name: value for name, value in old.items() if name != "sha256"})
+    for read in (manifest.verify, open_predictor):
+        with pytest.raises(DataError, match=r"manifest\.json (does not list the files of a model: |is not listed)"):
+            read(copied)
+
+
 def test_a_member_outside_of_the_folder_is_refused(copied: Path, tmp_path: Path) -> None:
     (copied / "members/second").rename(tmp_path / "outside")
     (copied / "members/second").symlink_to(tmp_path / "outside")

@@ -193,15 +193,18 @@ def test_parts_of_an_svm_that_do_not_fit_are_refused(
 
 @pytest.mark.parametrize("name", ["extra.json", "../outside.json", "/etc/hostname", "."])
 def test_a_manifest_that_lists_other_files_is_refused(model: Path, name: str) -> None:
-    manifest = json.loads((model / "manifest.json").read_text())
+    content = json.loads((model / "manifest.json").read_text())
     for path in (model / "extra.json", model / "../outside.json"):
         path.write_text("{}")
     if name != "extra.json":
         (model / "extra.json").unlink()
-    manifest["sha256"][name] = sha256(model / "extra.json") if name == "extra.json" else "0" * 64
-    (model / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(DataError, match=r"manifest\.json (does not list the files of a model|lists .*not a file name)"):
-        load(model)
+    content["sha256"][name] = sha256(model / "extra.json") if name == "extra.json" else "0" * 64
+    (model / "manifest.json").write_text(json.dumps(content))
+    for read in (manifest.verify, load):
+        with pytest.raises(
+            DataError, match=r"manifest\.json (does not list the files of a model|lists .*not a file name)"
+        ):
+            read(model)
 
 
 READERS: list[Any] = [
