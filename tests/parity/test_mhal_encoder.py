@@ -16,6 +16,7 @@ from tests.parity.readings.mhal_encoder import (
     SPELLINGS,
     character_cost,
     character_ids,
+    character_states,
     cost_reading,
     encoder_of,
     language_model,
@@ -24,7 +25,8 @@ from tests.parity.readings.mhal_encoder import (
     spelling_reading,
     states_reading,
 )
-from tests.parity.reference.batches import assert_rows, padded, padded_ids, texts
+from tests.parity.reference import mhal as paper
+from tests.parity.reference.batches import assert_rows, padded, padded_ids, pair, texts
 from tests.parity.reference.weights import array
 from tests.support.mhal import CHARACTERS, GOLD, SAME, WIDTH
 
@@ -32,7 +34,7 @@ from tests.support.mhal import CHARACTERS, GOLD, SAME, WIDTH
 @pytest.mark.parametrize("width", [5, 9])
 def test_spelling_by_the_last_states(width: int) -> None:
     part = speller()
-    got, cost = part(character_ids(SPELLINGS, width))
+    got, _, cost = part(character_ids(SPELLINGS, width))
     wanted = np.stack([spelling_reading(part, row) for row in SPELLINGS])
     np.testing.assert_allclose(array(got), wanted, atol=1e-9)
     assert cost is None
@@ -40,9 +42,9 @@ def test_spelling_by_the_last_states(width: int) -> None:
 
 def test_a_token_without_characters_is_spelled_by_none() -> None:
     part = speller()
-    got, _ = part(character_ids([[], [3]]))
+    got = part(character_ids([[], [3]])).vectors
     np.testing.assert_allclose(array(got), np.stack([spelling_reading(part, row) for row in ([0], [3])]), atol=1e-9)
-    only, _ = part(character_ids([[]], 1))
+    only = part(character_ids([[]], 1)).vectors
     torch.testing.assert_close(only[0], got[0])
 
 
@@ -89,6 +91,38 @@ def test_language_models_cost_of_every_word_and_every_token_s_characters(lm_loss
     assert cost is not None
     assert float(cost.detach()) == pytest.approx(0.1 * wanted, rel=1e-6)
     assert encoder.eval()(tokens).cost is None
+
+
+@pytest.mark.parametrize("lm_loss", ["mean", "sum"])
+@pytest.mark.parametrize("most", [8, 7_500])
+def test_the_words_between_two_spellings_are_predicted_from_their_character_states(lm_loss: str, most: int) -> None:
+    settings = {"lm_spelling": "words", "lm_loss": lm_loss, "lm_hidden": 3, "lm_vocabulary": most}
+    encoder = encoder_of(SAME, lm_weight=0.1, **settings).train()
+    assert encoder.word_model is not None and encoder.middle_model is not None and encoder.speller is not None
+    assert encoder.speller.model is None
+    tokens, spellings = spelled_tokens()
+    guess = encoder.middle_model.middle
+    words, middle = 0.0, 0.0
+    for ids, spelled in zip(IDS, spellings, strict=True):
+        words += cost_reading(encoder.word_model, states_reading(encoder, ids, spelled), ids)
+        vectors = np.stack([character_states(encoder, word) for word in spelled])
+        middle += paper.middle_words(vectors, ids, pair(guess.hidden), pair(guess.out), encoder.middle_model.other)
+    wanted = (words + middle) / len(IDS)
+    if lm_loss == "mean":
+        wanted = (words / sum(map(len, IDS)) / 2 + middle / sum(max(0, len(ids) - 2) for ids in IDS)) / 2
+    cost = encoder(tokens).cost
+    assert cost is not None
+    assert float(cost.detach()) == pytest.approx(0.1 * wanted, rel=1e-6)
+    assert encoder.eval()(tokens).cost is None
+
+
+def test_texts_without_a_word_between_two_others_have_no_loss_of_spellings() -> None:
+    encoder = encoder_of(SAME, lm_weight=0.1, lm_spelling="words", lm_hidden=3).train()
+    tokens, _ = spelled_tokens()
+    assert tokens.characters is not None and encoder.word_model is not None
+    short = Tokens(tokens.ids[4:, :2], tokens.valid[4:, :2], characters=tokens.characters[4:, :2])
+    cost = encoder(short).cost
+    assert cost is not None and torch.isfinite(cost)
 
 
 def test_the_whole_loss_is_the_heads_and_the_language_models() -> None:

@@ -88,14 +88,14 @@ def _preset(recipe: Recipe) -> Preset:
     The language models' loss stays a mean: with the sum, the text labels are not learned (docs/development/log.md).
     """
     bridges = "lm_weight" in recipe.encoder
-    language_models = {"lm_weight": 0.1, "lm_hidden": 50, "lm_vocabulary": 7_500} if bridges else {}
+    models = {"lm_weight": 0.1, "lm_spelling": "words", "lm_hidden": 50, "lm_vocabulary": 7_500} if bridges else {}
     targets = {"smoothing": 0.15, "smoothing_over": "token_labels", "default_target": "smoothed"}
     auxiliary = {"attention_weight": 0.01, "query_weight": 0.5, **targets} if bridges else {}
     # F1* of the texts only in the regimes that learn no token labels, as the paper's section on Table 3 says
     stop_on = "token" if recipe.head["token_weight"] else "sentence_f1"
     sizes = {"embedding": 300, "width": 300, "character_embedding": 100, "character_width": 100, "spelling": 50}
     return Preset(
-        encoder={**sizes, "dropout": 0.5, **language_models},
+        encoder={**sizes, "dropout": 0.5, **models},
         head={"hidden": 200, "text_hidden": 50, "dropout": 0.5, **auxiliary},
         train={
             "optimizer": "adadelta",

@@ -78,6 +78,12 @@ def states_reading(encoder: CharBiLstmEncoder, ids: list[int], spellings: list[l
     return bilstm(x, lstm_of(encoder.words.ahead), lstm_of(encoder.words.back))[0]
 
 
+def character_states(encoder: CharBiLstmEncoder, word: list[int]) -> Array:
+    """Return [last forward state; last backward state] of a word's characters, (2h,)."""
+    assert encoder.speller is not None
+    return bilstm(array(encoder.speller.embedding.weight)[word], *directions(encoder.speller.lstm))[1]
+
+
 def character_cost(encoder: CharBiLstmEncoder, word: list[int]) -> float:
     assert encoder.speller is not None and encoder.speller.model is not None
     states, _, _ = bilstm(array(encoder.speller.embedding.weight)[word], *directions(encoder.speller.lstm))

@@ -118,6 +118,15 @@ def spelled(characters: Sequence[int], table: Array, ahead: Lstm, back: Lstm, pr
     return dense(last, project)
 
 
+def middle_words(vectors: Array, ids: Sequence[int], hidden: Dense, out: Dense, most: int) -> float:
+    """Authors' configuration for SST: [c_{t−1}; c_{t+1}] predicts w_t, for every word with two neighbours."""
+    known, total = [min(word, most) for word in ids], 0.0
+    for t in range(1, len(known) - 1):
+        beside = np.concatenate([vectors[t - 1], vectors[t + 1]])
+        total += cross_entropy(softmax(linear(dense(beside, hidden), *out)), known[t])
+    return total
+
+
 def language_model(
     states: Array, ids: Sequence[int], ahead: Sequence[Dense], back: Sequence[Dense], most: int
 ) -> float:

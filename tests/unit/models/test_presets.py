@@ -61,6 +61,7 @@ MHAL = {
 MHAL_ALL = {
     **MHAL,
     "encoder.lm_weight": 0.1,
+    "encoder.lm_spelling": "words",
     "encoder.lm_hidden": 50,
     "encoder.lm_vocabulary": 7500,
     "head.attention_weight": 0.01,

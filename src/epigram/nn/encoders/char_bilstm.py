@@ -18,8 +18,8 @@ from epigram.nn.layers.encoder import Encoder, WeightedEncoderSettings
 from epigram.nn.layers.initialization import glorot
 from epigram.nn.layers.pooling import valid_positions
 from epigram.nn.layers.recurrent.bilstm import BiLstm
-from epigram.nn.layers.recurrent.char_lstm import CharLstm
-from epigram.nn.layers.recurrent.language_model import LanguageModel, LanguageModelLoss
+from epigram.nn.layers.recurrent.char_lstm import CharLstm, Spellings
+from epigram.nn.layers.recurrent.language_model import LanguageModel, LanguageModelLoss, MiddleWordModel
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 SPELLED = Unless("data.characters", 0, because="the view has no characters")
@@ -33,7 +33,9 @@ class CharBiLstmConfig(WeightedEncoderSettings):
 
     `width` and `character_width` are the widths of one direction, `spelling` is the width of a token's character
     vector. `lm_weight` is λ_LM, the weight of the word and character language models in the loss; 0 omits the models.
-    `lm_loss` is `sum`, as in the paper, or `mean`; see `CharBiLstmEncoder`.
+    `lm_spelling` is what the character language model predicts: the next `characters`, or the `words` between two
+    character vectors, as the authors' configuration for SST. `lm_loss` is `sum`, as in the paper, or `mean`; see
+    `CharBiLstmEncoder`.
     """
 
     embedding: Positive = 300
@@ -43,6 +45,7 @@ class CharBiLstmConfig(WeightedEncoderSettings):
     spelling: Annotated[Positive, SPELLED] = 50
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.5  # rate on the BiLSTM's input and states
     lm_weight: Annotated[float, Range(ge=0.0)] = 0.0
+    lm_spelling: Annotated[Literal["characters", "words"], SPELLED, WITH_MODEL] = "characters"
     lm_loss: Annotated[Literal["mean", "sum"], WITH_MODEL] = "mean"
     lm_hidden: Annotated[Positive, WITH_MODEL] = 50
     lm_vocabulary: Annotated[Positive, WITH_MODEL] = 7_500
@@ -80,6 +83,7 @@ class CharBiLstmEncoder(Encoder, settings=CharBiLstmConfig):
         self.words = BiLstm(inputs=inputs, width=self.width, dropout=config.dropout)
         glorot(self.words)
         self.word_model = config.language_model(self.width, context.vocabulary)
+        self.middle_model = self._middle_model(context)
         self.blocks = nn.ModuleList()
 
     def _speller(self, characters: int) -> CharLstm:
@@ -89,14 +93,27 @@ class CharBiLstmEncoder(Encoder, settings=CharBiLstmConfig):
             embedding=config.character_embedding,
             hidden=config.character_width,
             width=config.spelling,
-            model=config.language_model(2 * config.character_width, characters),
+            model=config.language_model(2 * config.character_width, characters)
+            if config.lm_spelling == "characters"
+            else None,
+        )
+
+    def _middle_model(self, context: DataSpec) -> MiddleWordModel | None:
+        config = self.config
+        if self.speller is None or config.lm_spelling == "characters" or config.lm_weight == 0.0:
+            return None
+        return MiddleWordModel(
+            width=2 * config.character_width,
+            hidden=config.lm_hidden,
+            vocabulary=context.vocabulary,
+            max_vocabulary=config.lm_vocabulary,
         )
 
     def forward(self, tokens: Tokens) -> Encoded:
         """Return the word and character vectors (B, L, E) and the states of the BiLSTM (B, L, D)."""
         x, cost, spelling_loss = self.embedding(tokens), None, None
         if self.speller is not None:
-            characters, spelling_loss = self.character_vectors(tokens)
+            characters, spelling_loss = self._read_characters(tokens)
             x = torch.cat([x, characters.to(x.dtype)], -1)
         x = self.scaling(x, tokens)
         states, _ = self.words(self.dropout(x), tokens.valid, tokens.shortest)  # Eq. 1, 2
@@ -113,7 +130,7 @@ class CharBiLstmEncoder(Encoder, settings=CharBiLstmConfig):
             return (words.total if spelling is None else words.total + spelling.total) / texts
         return words.mean if spelling is None else (words.mean + spelling.mean) / 2
 
-    def character_vectors(self, tokens: Tokens) -> tuple[Tensor, LanguageModelLoss | None]:
+    def _read_characters(self, tokens: Tokens) -> tuple[Tensor, LanguageModelLoss | None]:
         """Return the character vectors (B, L, `spelling`), zero on padding, and their language model's loss or None.
 
         Raises ValueError if the batch has no characters.
@@ -121,10 +138,12 @@ class CharBiLstmEncoder(Encoder, settings=CharBiLstmConfig):
         if tokens.characters is None or self.speller is None:
             raise ValueError("this encoder needs the characters of the tokens, but the batch has none")
         if torch.compiler.is_exporting():
-            vectors, _ = self.speller(tokens.characters.flatten(0, 1))
+            vectors = self.speller(tokens.characters.flatten(0, 1)).vectors
             return vectors.unflatten(0, tokens.ids.shape) * tokens.valid.unsqueeze(-1), None
         places = valid_positions(tokens.valid, tokens.count)
-        vectors, loss = self.speller(tokens.characters[places])
-        padded = vectors.new_zeros(*tokens.ids.shape, vectors.shape[-1])
-        padded[places] = vectors
-        return padded, loss
+        spelled: Spellings = self.speller(tokens.characters[places])
+        padded = spelled.vectors.new_zeros(*tokens.ids.shape, spelled.vectors.shape[-1])
+        padded[places] = spelled.vectors
+        if self.training and self.middle_model is not None:
+            return padded, self.middle_model(spelled.last, tokens.ids, tokens.valid)
+        return padded, spelled.loss

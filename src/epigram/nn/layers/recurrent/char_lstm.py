@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
 from epigram.nn.layers.initialization import glorot
 from epigram.nn.layers.recurrent.bilstm import fused_lstm, traceable_lstm
 from epigram.nn.layers.recurrent.language_model import LanguageModel, LanguageModelLoss
+
+
+class Spellings(NamedTuple):
+    """Character vectors (T, `width`) of T tokens, and the states (T, 2h) that they are computed from.
+
+    `last` is None in an exported graph; `loss`, of the language model of the characters, is None outside of training
+    and without such a model.
+    """
+
+    vectors: Tensor
+    last: Tensor | None = None
+    loss: LanguageModelLoss | None = None
 
 
 class CharLstm(nn.Module):
@@ -28,22 +42,19 @@ class CharLstm(nn.Module):
         self.model = model
         glorot(self)
 
-    def forward(self, characters: Tensor) -> tuple[Tensor, LanguageModelLoss | None]:
-        """Return the vectors (T, `width`) of T tokens and the language model's loss.
-
-        The loss is None outside of training, and without a language model.
-        """
+    def forward(self, characters: Tensor) -> Spellings:
+        """Return the vectors (T, `width`) of T tokens with `characters` (T, W)."""
         if torch.compiler.is_exporting():
-            return self.read_each(characters), None
+            return Spellings(self.read_each(characters))
         spellings, inverse, counts = torch.unique(characters, dim=0, return_inverse=True, return_counts=True)
         lengths, order = (spellings > 0).sum(1).clamp(min=1).sort(stable=True)
         spellings = spellings[order]
         last, states = self.read(spellings, lengths)
-        vectors = self.project(last).tanh()[order.argsort()[inverse]]
-        if self.model is None or not self.training:
-            return vectors, None
-        valid = torch.arange(characters.shape[1], device=lengths.device) < lengths.unsqueeze(1)
-        return vectors, self.model(states, spellings, valid, counts[order])
+        of_token, loss = order.argsort()[inverse], None
+        if self.model is not None and self.training:
+            valid = torch.arange(characters.shape[1], device=lengths.device) < lengths.unsqueeze(1)
+            loss = self.model(states, spellings, valid, counts[order])
+        return Spellings(self.project(last).tanh()[of_token], last[of_token], loss)
 
     def read_each(self, characters: Tensor) -> Tensor:
         """Return the vectors as `forward` does, but read every token, for an exported graph: (T, W) → (T, `width`)."""

@@ -1,4 +1,4 @@
-"""Language models over the states of a BiLSTM (Rei, 2017): each direction predicts the next token it will read."""
+"""Language models over the states of a BiLSTM (Rei, 2017), and over the vectors of the neighbours of a token."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LanguageModelLoss(NamedTuple):
 
 
 class _TokenClassifier(nn.Module):
-    """Classifier of one direction: states (T, D) → tanh layer → logits of all outcomes."""
+    """Classifier of the states (T, D): tanh layer, then logits of all outcomes."""
 
     def __init__(self, *, width: int, hidden: int, outcomes: int) -> None:
         super().__init__()
@@ -66,6 +66,28 @@ class LanguageModel(nn.Module):
         weight = counts[places[0]]
         total: Tensor = self.ahead(ahead, after[places], weight) + self.back(back, before[places], weight)
         return LanguageModelLoss(total, 2 * weight.sum())
+
+
+class MiddleWordModel(nn.Module):
+    """Language model that predicts each word of a text, but the first and the last, from the vectors beside it.
+
+    Pislar and Rei (2020) use it with the character states of the neighbours, of the width `width`. All ids from
+    `max_vocabulary` on are one outcome, "other".
+    """
+
+    def __init__(self, *, width: int, hidden: int, vocabulary: int, max_vocabulary: int) -> None:
+        super().__init__()
+        self.other = min(vocabulary, max_vocabulary)
+        self.middle = _TokenClassifier(width=2 * width, hidden=hidden, outcomes=self.other + 1)
+        glorot(self)
+
+    def forward(self, vectors: Tensor, ids: Tensor, valid: Tensor) -> LanguageModelLoss:
+        """Return the loss over the `valid` tokens of `ids` (B, L) that have two neighbours; `vectors` are (T, D)."""
+        places = valid_positions(valid, len(vectors))
+        inside = (pad(valid[:, 1:], (0, 1))[places] & (places[1] > 0)).to(vectors.dtype)
+        beside = torch.cat([vectors.roll(1, 0), vectors.roll(-1, 0)], -1)
+        total: Tensor = self.middle(beside, ids.clamp(max=self.other)[places], inside)
+        return LanguageModelLoss(total, inside.sum().clamp(min=1))
 
 
 def neighbours(ids: Tensor, valid: Tensor, border: int) -> tuple[Tensor, Tensor]:
