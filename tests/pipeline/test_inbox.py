@@ -120,7 +120,7 @@ def test_a_file_without_labels_is_left_and_others_are_taken(shop: Shop, name: st
 
 
 def test_a_file_with_another_kind_of_label_ends_with_65_and_hides_no_other_fault(shop: Shop) -> None:
-    (shop.incoming / "c.jsonl").write_text('{"review": "fine", "stars": ["good"]}\n')
+    (shop.incoming / "c.jsonl").write_text('{"review": "fine", "stars": ["good", "bad"]}\n')
     (shop.incoming / "d.csv").write_text("review,stars\nfine,good,more\n")
     with pytest.raises(DataError) as error:
         shop.take()

@@ -24,6 +24,7 @@ from epigram.runner.retraining import ledger
 from epigram.runner.retraining.withdrawal import learned_models, withdraw
 from tests.support.shop import PARAMS, reviews
 from tests.support.shop_repository import Shop, small_shop
+from tests.support.steps import disturbed
 
 BASE = 40  # rows
 REBUILD = "to restore it with all rows: epigram retrain --rebuild$"
@@ -268,6 +269,18 @@ def test_a_withdrawal_removes_exactly_the_rows_of_the_file(shop: Shop) -> None:
     assert shop.take().rows == 10 and shop.rows["batch"].max() == 4  # no number is used twice
 
 
+def test_a_withdrawal_that_is_killed_at_any_step_can_be_repeated(shop: Shop, tmp_path: Path) -> None:
+    whole, seen = shop.rows, set()
+    for copy in map(Shop, disturbed("forget", shop.root, tmp_path / "copies")):
+        withdrawn = [batch.name for batch in copy.live.record.batches] == ["b.csv"]
+        seen.add(withdrawn)
+        if not withdrawn:
+            withdraw(copy.live, "a.csv")
+        assert copy.take().rows == 0
+        assert copy.rows.equals(whole.filter(pl.col("batch") != 1)) and len(cache(copy)) == 3
+    assert seen == {False, True}
+
+
 def texts_in_cache(shop: Shop) -> set[str]:
     """Return all texts in parquet files of the store."""
     files = (shop.root / ".dvc" / "cache" / "epigram").rglob("*.parquet")
@@ -299,12 +312,14 @@ def test_two_files_of_one_name_are_told_apart_by_their_hash(shop: Shop) -> None:
 
 
 def test_the_models_that_learned_from_withdrawn_rows_are_named(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    times = {"before": 1_000, "after": 3_000, "other": 3_000, "crowned": 3_000}
+    times = {"before": 1_000, "after": 3_000, "other": 3_000, "crowned": 3_000, "after-failed": 3_000}
     for name, time in times.items():
         summary = shop.root / "runs" / name / "summary.json"
         summary.parent.mkdir(parents=True)
         summary.write_text(json.dumps({"dataset": "other" if name == "other" else "shop_live"}))
         os.utime(summary, (time, time))
+        if name != "after-failed":
+            (summary.parent / "model").mkdir()
     (shop.root / "runs" / "latest").symlink_to("after")
     crowns = [
         ("1970-01-01T00:16:40+00:00", None),

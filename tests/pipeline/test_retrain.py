@@ -71,6 +71,13 @@ def test_a_better_model_is_promoted_and_can_be_taken_back(shop: Shop) -> None:
     fetched = shop.root / "fetched"
     shop.shell("dvc", "artifacts", "get", ".", "champion", "-o", str(fetched))
     assert champion.model_hash(fetched) == back.hashes.model
+    rows, older = shop.rows, shop.root / "data" / "local" / "shop_live.parquet"
+    shop.shell("dvc", "get", ".", "data/raw/shop_live.parquet", "--rev", "champion", "--force", "-o", str(older))
+    assert shop.rows.height == 160
+    with pytest.raises(DataError, match=r"is older than the last retraining, .* epigram retrain --rebuild$"):
+        shop.retrain()
+    shop.live.rebuild()
+    assert shop.rows.equals(rows)
     assert shop.retrain().reason.startswith("the model is the same as champion 2, which was rolled back")
     with pytest.raises(InputMissingError, match="cannot roll back"):
         champion.rollback(shop.root)

@@ -48,6 +48,15 @@ def take() -> None:
     ingest.ingest_rows(Path.cwd(), "shop", load())
 
 
+def forget() -> None:
+    """Withdraw the rows of a file."""
+    from epigram.runner.retraining.live_data import LiveData
+    from epigram.runner.retraining.withdrawal import withdraw
+    from epigram.runner.workspace.settings import load
+
+    withdraw(LiveData(Path.cwd(), "shop_live", load()), "a.csv")
+
+
 def promote() -> None:
     """Promote the champion of entry.json."""
     from epigram.core.config_types import validate_as
@@ -81,7 +90,7 @@ def arriving() -> Callable[[], object]:
     return arrive
 
 
-CHANGES = {each.__name__: each for each in (take, promote, rollback)}
+CHANGES = {each.__name__: each for each in (take, forget, promote, rollback)}
 DISTURBANCES = {"kill": killed, "arrive": arriving}
 NEEDED = {
     "take": (
@@ -93,6 +102,7 @@ NEEDED = {
         "epigram.data.growing_dataset",
         "epigram.data.sources.source",
     ),
+    "forget": ("epigram.runner.retraining.withdrawal", "epigram.runner.dvc.adapter", "epigram.data.growing_dataset"),
     "promote": ("epigram.runner.champions.champion", "dvc.utils.serialize", "pydantic"),
     "rollback": ("epigram.runner.champions.champion", "dvc.api", "dvc.repo", "pydantic"),
 }

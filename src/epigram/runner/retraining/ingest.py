@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from epigram.data.incoming_rows import NewRows
 
-QUERY_FILE = "database.parquet"  # the result of the database query
+QUERY_FILE = ".database.parquet"  # the result of the database query; hidden files of the inbox are not read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ def ingest_rows(root: Path, dataset: str, settings: Settings) -> Ingestion:
     note = live.prepare()
     source = row_source(root, live.name, settings.retrain.encoding)
     with TemporaryDirectory() as scratch, inbox.open_inbox(folder) as files:
-        queried = query_database(root, settings.retrain, _unused(Path(scratch), files))
+        queried = query_database(root, settings.retrain, Path(scratch) / QUERY_FILE)
         new = _read([*files, *queried], source, settings.validate, folder)
         kept = [file for file in files if file in new.digests and _is_kept(live, file, new.digests[file])]
         ingestion = _append(live, new, kept, queried, source)
@@ -108,12 +108,6 @@ def _read(tables: Sequence[Path], source: Source, settings: ValidateSettings, fo
         return read_rows(tables, source, settings)
     except DataError as error:
         raise DataError(inbox.original_paths(str(error), folder)) from None
-
-
-def _unused(folder: Path, files: Sequence[Path]) -> Path:
-    """Return a path for the result of the query, under a name that no file of the inbox has."""
-    names = (QUERY_FILE, *(f"database-{number}.parquet" for number in range(2, len(files) + 3)))
-    return folder / next(name for name in names if name not in {file.name for file in files})
 
 
 def _is_kept(live: LiveData, file: Path, digest: str) -> bool:

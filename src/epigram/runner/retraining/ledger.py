@@ -67,9 +67,6 @@ class Entry(Strict):
     number: Count = 0
     batches: list[Batch] | None = None  # accepted or withdrawn
 
-    def __str__(self) -> str:
-        return f"{self.kind}: {', '.join(batch.name for batch in self.batches or [])}".removesuffix(": ")
-
 
 @dataclass(frozen=True)
 class Ledger:
@@ -146,7 +143,7 @@ def append(root: Path, name: str, ledger: Ledger | None, entry: Entry) -> Ledger
     tree = git(root, "mktree", text=f"100644 blob {blob}\t{FILE}\n", durable=True)
     before = ledger.commit if ledger else "0" * len(blob)
     parents = ["-p", before] if ledger else []
-    commit = git(root, "commit-tree", tree, *parents, "-m", f"{name}: {entry}", env=AUTHOR, durable=True)
+    commit = git(root, "commit-tree", tree, *parents, "-m", f"{name}: {entry.kind}", env=AUTHOR, durable=True)
     try:
         git(root, "update-ref", "--no-deref", ref(name), commit, before, durable=True)
     except InputMissingError:

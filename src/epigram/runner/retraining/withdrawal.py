@@ -83,10 +83,10 @@ def learned_models(root: Path, dataset: str, since: str) -> tuple[str, ...]:
     }
     runs = []
     for summary in sorted((root / "runs").glob("*/summary.json")):
-        name, is_link = summary.parent.name, summary.parent.is_symlink()
-        is_later = summary.stat().st_mtime >= datetime.fromisoformat(since).timestamp()
-        if is_later and not is_link and name not in champions and _dataset_of(summary) == dataset:
-            runs.append(f"runs/{name}")
+        run, is_later = summary.parent, summary.stat().st_mtime >= datetime.fromisoformat(since).timestamp()
+        has_model = (run / "model").is_dir() and not run.is_symlink() and run.name not in champions
+        if is_later and has_model and _dataset_of(summary) == dataset:
+            runs.append(f"runs/{run.name}")
     return (*champions.values(), *runs)
 
 
@@ -137,4 +137,4 @@ def _copies(batches: Sequence[Batch], taken: Sequence[Path], models: Sequence[st
     if any(batch.is_queried for batch in batches):
         yield "the database; delete the rows there, otherwise the next retraining adds them again"
     if models:
-        yield "DVC's cache, as the data of these models; dvc gc --workspace deletes the data of all earlier runs"
+        yield "the data of these runs in .epigram/workspaces and DVC's cache; dvc gc --workspace deletes all but the latest"
