@@ -137,4 +137,4 @@ def _copies(batches: Sequence[Batch], taken: Sequence[Path], models: Sequence[st
     if any(batch.is_queried for batch in batches):
         yield "the database; delete the rows there, otherwise the next retraining adds them again"
     if models:
-        yield "the data of these runs in .epigram/workspaces and DVC's cache; dvc gc --workspace deletes all but the latest"
+        yield "DVC's cache and .epigram/workspaces, as the data of these models"
