@@ -60,8 +60,9 @@ def commands(page: Path) -> list[str]:
 
 @pytest.fixture
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with the project's settings and sources, a model, and the files that the pages name."""
-    for name in ("Makefile", "params.yaml", "dvc.yaml", "data/sources", "flows", "tasks"):
+    """Return a repository with the project's settings and sources, a model, and the files that the pages name."""
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    for name in ("Makefile", "params.yaml", "dvc.yaml", ".dvc/config", "data/sources", "flows", "tasks"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         (tmp_path / name).parent.mkdir(exist_ok=True)
         copy(ROOT / name, tmp_path / name)

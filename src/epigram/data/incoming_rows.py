@@ -107,7 +107,7 @@ def read_texts(file: Path, source: Source) -> list[str]:
 def read_file(file: Path, source: Source, options: Options | None = None) -> pl.DataFrame:
     """Return the rows of a table with their labels, not validated; `options` override the options of the source.
 
-    The encoding of the source, if it names one, is the one of the file. Raises DataError if the file cannot be read.
+    The file has the encoding that the source names, if any. Raises DataError if the file cannot be read.
     """
     known, suffix = formats(), file.suffix.lower()
     if suffix not in known:

@@ -70,7 +70,7 @@ class TableReader(Reader):
             yield map_columns(table, self, path, lines)
 
     def without_headers(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the `rows` except those that repeat the column names."""
+        """Return the `rows` without repeated headers."""
         return rows.filter(~self.is_header(rows))
 
     def is_header(self, rows: pl.DataFrame) -> pl.Series:

@@ -58,7 +58,7 @@ def read_provenance(folder: Path) -> dict[str, str]:
 
 
 MANIFEST, SIGNATURE, MEMBERS = "manifest.json", "model.sig", "members"
-FILES = {  # of all kinds of models: see serialization and ensemble
+FILES = {  # the files of any kind of model: see serialization and ensemble
     *("config.json", "labels.json", "README.md", "tokenizer.json", "history.json", "ngrams.json"),
     *(WEIGHTS, "model.onnx", "out_of_fold.safetensors"),
 }

@@ -60,7 +60,7 @@ def decode_lines(lines: Iterable[bytes], name: str, encoding: str | None = None)
 
 
 def decode_arguments(texts: Sequence[str], encoding: str | None = None) -> list[str]:
-    """Return the texts of a command line, of which Python has decoded those in the encoding of the locale."""
+    """Return the texts of a command line; Python has decoded the texts that are in the encoding of the locale."""
     broken = [os.fsencode(text) for text in texts if not _is_unicode(text)]
     name = check_encoding(encoding or _detect(broken, "text", 1, ADVICE))
     try:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from epigram.inference.tables import RowCounts
 
 TEXT_SUFFIX = ".txt"
-OTHER_SUFFIXES = {".json", ".xlsx", ".gz", ".zip"}  # of files that are not read
+OTHER_SUFFIXES = {".json", ".xlsx", ".gz", ".zip"}  # such files are not read
 BATCH_SIZE = 1024  # texts per prediction call and write
 
 

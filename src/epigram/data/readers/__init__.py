@@ -29,7 +29,7 @@ class Reader(SourceSection, ABC):
         """Yield the rows of a file: line (from 1), text and, depending on the format, label, split and tokens."""
 
     def without_headers(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the `rows` except those that repeat the column names, if the format has any."""
+        """Return the `rows` without repeated headers, if the format has column names."""
         return rows
 
 

@@ -57,14 +57,14 @@ class Csv(TextTableReader):
             yield numbered[row], numbered.drop(row)
 
     def describe(self, path: Path) -> tuple[list[str], int]:
-        """Return the columns and the number of rows, with those of nothing but separators."""
+        """Return the columns and the number of rows, including rows of nothing but separators."""
         columns, rows = list[str](), 0
         for _, table in _parse_chunks(path, self):
             columns, rows = table.columns, rows + table.height
         return columns, rows
 
     def records(self, path: Path, text: str) -> Iterator[pl.DataFrame]:
-        """Yield all columns of the rows, with those of nothing but separators."""
+        """Yield all columns of the rows, including rows of nothing but separators."""
         return (table for _, table in _parse_chunks(path, self))
 
     @classmethod

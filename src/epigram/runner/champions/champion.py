@@ -256,7 +256,7 @@ def restore(root: Path, champion: Champion, commit: str | None = None) -> Path:
 
 
 def check_reference(root: Path, champion: Champion) -> None:
-    """Raise DataError if the reference.json of the champion's folder is not the one in git."""
+    """Raise DataError if the reference.json of the champion's folder differs from reference.json in git."""
     file = root / "runs" / champion.run / REFERENCE
     if file.read_bytes() != _reference(root, _commit(root, champion.number)).encode():
         raise DataError(f"{file} is not that of champion {champion.number} in git; delete the file and rerun the check")

@@ -29,7 +29,7 @@ MAX_NAME_BYTES = 255  # maximum length of a file name in bytes
 
 
 def inbox_folder(root: Path, incoming: str) -> Path:
-    """Return the inbox folder, `retrain.incoming` of params.yaml, or the folder to which it links.
+    """Return the inbox folder, `retrain.incoming` of params.yaml, or the target of a link there.
 
     Files in this folder are moved. Raises ParameterError if the folder can contain files that the project itself needs,
     or if DVC does not ignore it, InputMissingError for a link to no folder.
@@ -101,7 +101,7 @@ def open_inbox(folder: Path) -> Iterator[list[Path]]:
     if not any(map(has_labels, waiting_files(folder))) and not (folder / WORKING).exists():
         yield []
         return
-    _check_is_folder(folder / ARCHIVE)  # before a row is added
+    _check_is_folder(folder / ARCHIVE)  # checked first: no row has been added
     working = _subfolder(folder, WORKING)
     try:
         for file in filter(has_labels, files_in(folder)):

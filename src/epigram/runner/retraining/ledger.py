@@ -28,7 +28,7 @@ Sha256 = Annotated[str, Checked(re.compile("[0-9a-f]{64}").fullmatch, "a SHA-256
 class Batch(Strict):
     """Accepted file, or rows from the database: `rows` counts the added rows, `known` the rows that were skipped.
 
-    `sha256` is the checksum of the file as it arrived, `stored` that of the parquet file with its rows.
+    `sha256` is the checksum of the file as it arrived, `stored` the checksum of the parquet file with its rows.
     """
 
     number: Count
@@ -53,8 +53,9 @@ class Batch(Strict):
 class Entry(Strict):
     """Change of the data set's file, whose SHA-256 was `before` and is `after`.
 
-    An entry with a `base` begins the data set, or replaces its base: `base` is the SHA-256 of the rows, `source` that
-    of the base's description and files, `labels` are the base's labels. `number` is the last batch that the base has.
+    An entry with a `base` begins the data set, or replaces its base: `base` is the SHA-256 of the rows, `source` the
+    SHA-256 of the base's description and files, `labels` are the base's labels. `number` is the last batch that the
+    base has.
     """
 
     kind: Literal["start", "batches", "rebuild", "forget"]

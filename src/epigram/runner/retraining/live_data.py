@@ -67,7 +67,7 @@ class LiveData:
     def prepare(self) -> str:
         """Create the data set, or check it, and return a note for the user.
 
-        Raises DataError or InputMissingError if its file is not the one that the last retraining left.
+        Raises DataError or InputMissingError if its file differs from what the last retraining left.
         """
         note = self._begin() if self.ledger is None else ""
         self._finish()
@@ -77,7 +77,7 @@ class LiveData:
         return note
 
     def check(self) -> None:
-        """Raise DataError if the file or its base is not that of the ledger, InputMissingError if it is missing."""
+        """Raise DataError if the file or its base differs from the ledger, InputMissingError if the file is missing."""
         rebuild = (
             f"epigram retrain --rebuild{f' --dataset {self.base.name}' * (self.base.name != self.settings.dataset)}"
         )
@@ -253,7 +253,7 @@ class LiveData:
         return {"base": self.keep(frame), "source": self._source_hash() or "", "labels": labels, "number": number}
 
     def describe(self, frame: pl.DataFrame, base: Sequence[str] | None) -> None:
-        """Write the description, if it is missing or lists other labels than those of the base and those in `frame`."""
+        """Write the description, if it is missing or lists other labels than the base and `frame` have."""
         import yaml
 
         from epigram.data.growing_dataset import describe

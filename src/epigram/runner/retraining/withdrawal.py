@@ -20,7 +20,7 @@ from epigram.runner.retraining.live_data import LiveData
 if TYPE_CHECKING:
     import polars as pl
 
-MIN_DIGITS = 8  # of a SHA-256 that names a file
+MIN_DIGITS = 8  # digits of a SHA-256 that are enough to name a file
 
 
 @dataclass(frozen=True, kw_only=True)

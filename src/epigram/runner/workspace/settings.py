@@ -72,7 +72,7 @@ class RetrainSettings(Strict):
     """Sources of new rows, the systems to retrain, and the conditions for promoting a challenger."""
 
     incoming: str = "data/local/incoming"  # folder with files of new rows
-    encoding: str | None = None  # of these files; null: detected
+    encoding: str | None = None  # encoding of the files; null: detected
     database: Query | None = None  # queried in addition to the folder
     systems: list[Name] = field(default_factory=list)  # empty: the systems of params.yaml
     alpha: OpenShare = 0.05  # significance level for a better score
