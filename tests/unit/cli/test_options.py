@@ -24,6 +24,7 @@ from epigram.cli import app as cli
 from epigram.core.errors import ParameterError
 from epigram.inference.predictors.base_predictor import TextPrediction
 from epigram.workflow.search.goal import Goal
+from epigram.workflow.search.plan import RunPlan
 
 RUNNER = "epigram.runner"
 # The functions that do the work of a command, at the place where the command finds them.
@@ -34,6 +35,9 @@ WORKERS: dict[str, list[str]] = {
         f"{RUNNER}.prefect.execution.call_flow",
         f"{RUNNER}.champions.champion.rollback",
         f"{RUNNER}.champions.champion.history",
+        f"{RUNNER}.champions.champion.tag_messages",
+        f"{RUNNER}.retraining.retraining.restore_data",
+        f"{RUNNER}.retraining.retraining.withdraw_file",
     ],
     "drift": [f"{RUNNER}.prefect.execution.call_flow"],
     "predict": [
@@ -70,6 +74,9 @@ PREDICTOR = SimpleNamespace(
 # What a worker returns; a command ends at any other worker.
 ANSWERS: dict[str, Any] = {"open_predictor": PREDICTOR, "require_signature": None, "check_output": None, "history": []}
 ANSWERS |= {"reserve": "grid", "verify": [], "read_provenance": {}, "list_systems": [], "run_checks": []}
+ANSWERS |= {"tag_messages": []}
+
+PLAN = RunPlan(dataset="planned", seeds=[0], views={"token": {}}, systems={"mlp": {"view": "token"}})
 
 OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("run", "--dataset mr", {"execute.dataset": "mr"}),
@@ -79,7 +86,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("run", "--max-parallel 3", {"execute.max_parallel": 3}),
     ("run", "--name mine", {"execute.name": "mine"}),
     ("run", "--ray local", {"execute.ray": "local"}),
-    ("run", "--plan plan.yaml", {"execute.dataset": "planned", "execute.plan": {"systems": {"mlp": {}}}}),
+    ("run", "--plan plan.yaml", {"execute.dataset": "planned", "execute.plan": PLAN}),
     ("run", "--budget 20m", {"execute_search.goal": Goal(seconds=1200, quality="good")}),
     ("run --budget 20m", "--quality best", {"execute_search.goal": Goal(seconds=1200, quality="best")}),
     ("run --budget 20m", "--dataset mr", {"execute_search.dataset": "mr"}),
@@ -95,6 +102,9 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("retrain", "--dataset mr", {"call_flow.arguments": (Path.cwd(), "mr")}),
     ("retrain", "--rollback", {"rollback.root": Path.cwd()}),
     ("retrain", "--show", {"history.root": Path.cwd()}),
+    ("retrain", "--rebuild", {"restore_data.root": Path.cwd()}),
+    ("retrain --rebuild", "--dataset mr", {"restore_data.dataset": "mr"}),
+    ("retrain", "--forget may.csv", {"withdraw_file.file": "may.csv"}),
     ("drift", "--file texts.txt", {"call_flow.arguments": (Path.cwd(), Path("texts.txt"))}),
     ("predict MODEL text", "--json", {"printed": '{"text": "text", "label": "a", "probabilities": {"a": 1.0}}\n'}),
     ("predict MODEL", "--file texts.txt", {"printed": "a\t1.000\tnice soup\n"}),
@@ -138,6 +148,7 @@ REFUSED = [
     ("run --plan plan.yaml --budget 20m", "--plan has the data set and the settings"),
     ("run --quality best", "--quality needs a time budget"),
     ("retrain --rollback --show", "--rollback and --show cannot be combined"),
+    ("retrain --rebuild --forget may.csv", "--rebuild and --forget cannot be combined"),
     ("predict MODEL text --file texts.txt", "texts are given as arguments"),
     ("predict MODEL text --text review", "--text needs a table and --out"),
     ("predict MODEL text --force", "--force needs a table and --out"),
@@ -186,8 +197,7 @@ def recorder(path: str, calls: dict[str, Any]) -> Callable[..., Any]:
 @pytest.fixture
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
     """Return a function that runs a command line in a folder and returns what its workers were called with."""
-    plan = SimpleNamespace(dataset="planned", sections={"systems": {"mlp": {}}})
-    monkeypatch.setattr("epigram.workflow.search.plan.read_plan", lambda file: plan)
+    monkeypatch.setattr("epigram.workflow.search.plan.read_plan", lambda file: PLAN)
     monkeypatch.setattr("epigram.core.settings.dataset_of", lambda file: "default")
     monkeypatch.setattr("epigram.cli.projects.dashboard.enter_project", lambda *arguments: tmp_path)
     for module in ("runs.run", "runs.sweep", "runs.retrain", "runs.drift"):
