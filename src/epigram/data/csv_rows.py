@@ -81,18 +81,21 @@ def trim_quotes(data: bytes, separator: str, quote: str | None) -> bytes:
     With them, a csv parser takes the quotes for a part of the value, or the row for an invalid one.
     """
     mark = (quote or "").encode()
-    if not mark or separator == " " or not (b" " + mark in data or mark + b" " in data):
+    if not mark or mark not in data or separator == " ":
         return data
     codes = np.frombuffer(b"\n" + data + b"\n", np.uint8)
     opens, closes = _quote_pairs(codes, mark)
-    filled = np.flatnonzero(codes != SPACE)
+    spaced = (codes[opens - 1] == SPACE) | (codes[closes + 1] == SPACE)
+    if not spaced.any():
+        return data
+    opens, closes, filled = opens[spaced], closes[spaced], np.flatnonzero(codes != SPACE)
     before, after = filled[np.searchsorted(filled, opens) - 1], filled[np.searchsorted(filled, closes + 1)]
     is_value = np.isin(codes[before], [ord(separator), NEWLINE]) & np.isin(codes[after], [ord(separator), *b"\r\n"])
-    steps = np.zeros(len(codes) + 1, np.int8)
+    steps = np.zeros(len(codes), np.int8)
     for starts, ends in ((before + 1, opens), (closes + 1, after)):
         steps[starts[is_value]] += 1
         steps[ends[is_value]] -= 1
-    return bytes(codes[np.cumsum(steps[:-1], dtype=np.int8) == 0][1:-1])
+    return bytes(codes[np.cumsum(steps, dtype=np.int8) == 0][1:-1])
 
 
 def _quote_pairs(codes: NDArray[np.uint8], mark: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
