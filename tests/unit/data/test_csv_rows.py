@@ -40,6 +40,7 @@ GOOD, BAD = (2, "good", "1"), (3, "bad", "0")
         ("a.csv", "text;label\ngood, nice;1\nbad;0\n", {"separator": ";"}, [(2, "good, nice", "1"), BAD]),
         ("a.csv", '"text, label"\ngood\n', {}, [(2, "good")]),
         ("a.csv", "sep=;\ntext;label\ngood;1\nbad;0\n", {"separator": ";"}, [(3, "good", "1"), (4, "bad", "0")]),
+        ("a.csv", "sep=^\ntext^label\ngood^1\n", {"separator": "^"}, [(3, "good", "1")]),
         ("a.csv", "sep=,\r\ntext,label\r\ngood,1\r\n", {}, [(3, "good", "1")]),
         ("a.csv", "text,label\rgood,1\rbad,0\r", {}, [GOOD, BAD]),
         ("a.csv", "text,label\r\ngood,1\r\nbad,0\r\n", {}, [GOOD, BAD]),
@@ -51,6 +52,7 @@ GOOD, BAD = (2, "good", "1"), (3, "bad", "0")
         ("a.csv", 'text,label\n"c\r\nd\re",0\r\nf,1\n', {}, [(2, "c\r\nd\re", "0"), (5, "f", "1")]),
         ("a.csv", '"text" ,"label"\n"good" ,"1"\n"bad","0"  \n', {}, [GOOD, BAD]),
         ("a.csv", 'text, label\n"so, so", "1"\n', {}, [(2, "so, so", "1")]),
+        ("a.csv", 'label,text\n1, "say ""so"", so"\n', {}, [(2, "1", 'say "so", so')]),
         ("a.csv", 'text,label\n"say ""so"" , ""no""",1\n', {}, [(2, 'say "so" , "no"', "1")]),
         ("a.csv", 'text,label\n x , "y" z\n', {}, [(2, " x ", ' "y" z')]),
         ("a.csv", "text,label\ngood\n", {}, [(2, "good", "")]),
@@ -105,6 +107,18 @@ def test_a_named_separator_and_encoding_are_used(tmp_path: Path) -> None:
         open_table(tmp_path / "a.parquet", {"separator": ";"})
     with pytest.raises(ParameterError, match=r"a\.csv\.gz is compressed; unpack it"):
         open_table(tmp_path / "a.csv.gz")
+
+
+def test_the_columns_that_are_named_decide_on_the_separator(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a;b,text,label\n1;2,good,1\n3;4,bad,0\n")
+    with pytest.raises(DataError, match="several possible separators"):
+        detect(tmp_path / "a.csv", {})
+    assert "separator" not in detect(tmp_path / "a.csv", {"text": "text", "label": "label"})
+
+
+def test_lines_of_plain_texts_end_with_any_line_end(tmp_path: Path) -> None:
+    found = corpus(tmp_path, "a\rb\r\nc\n\r\nd", {"reader": "lines", "file_label": "x"})
+    assert found.select("line", "text").rows() == [(1, "a"), (2, "b"), (3, "c"), (4, ""), (5, "d")]
 
 
 def test_a_row_of_separators_is_a_row_of_the_output(tmp_path: Path) -> None:

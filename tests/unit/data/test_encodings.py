@@ -20,7 +20,7 @@ from epigram.data.sources.source import File, Source
 from epigram.data.tables import reader_of
 from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.validate import validate
-from epigram.text.lines import decode_lines, read_lines
+from epigram.text.lines import decode_arguments, decode_lines, read_lines
 from tests.support.sources import CSV, corpus
 
 ZH = "房间很干净,好评\n服务态度很差,差评\n早餐非常丰富,好评\n下次还会再来,好评\n"
@@ -85,6 +85,7 @@ def test_the_encoding_of_chinese_and_western_texts_is_detected(
         (RUSSIAN, "koi8-r", r"koi8_r \(Russian\) reads '" + RUSSIAN[:13]),
         (POLISH, "cp1250", r"cp1250 \(Polish\) reads '" + POLISH[:13]),
         ("奇,1\n", "gbk", "not certain"),
+        ("istnieje już skrót,1\n", "cp1250", r"reads 'istnieje ju¿ skrót,1', cp1250 \(Polish\) reads 'istnieje już"),
     ],
 )
 def test_other_encodings_are_refused_with_two_readings(text: str, encoding: str, said: str, tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_other_encodings_are_refused_with_two_readings(text: str, encoding: str,
         (ZH.encode() + b"\xff,1\n", "line 5 is not UTF-8, but other lines are"),
         (ZH.encode() + "很好".encode()[:-1], "line 5 is not UTF-8, but other lines are"),
         (ZH.encode("gbk") * 20 + ZH.encode(), "line 81 is UTF-8, but .*line 1 is not; convert"),
-        (bytes(byte | 0x80 for byte in Random(0).randbytes(999)), "line 1 is not UTF-8"),
+        (bytes(byte | 0x80 for byte in Random(1).randbytes(200)), "line 1 is not UTF-8; the text is damaged or has an"),
         (b"a\0b\0\1\0\0\0\0\0\0", "line 1 has a NUL byte"),
         (b"\x1f\x8b\x08\0\0", "is compressed"),
         (b"PK\3\4\0\0", "Excel workbook"),
@@ -117,6 +118,21 @@ def test_damaged_and_mixed_files_are_refused_by_line(content: bytes, said: str, 
     (tmp_path / "x.csv").write_bytes(content)
     with pytest.raises(DataError, match=rf"x\.csv.*{said}"):
         guess_encoding(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "gb18030", "utf-16", "utf-16-be"])
+def test_lines_end_with_any_line_end(encoding: str) -> None:
+    data = "\ufeff很好\r很差\r\n\n好\r\r\n上\r".removeprefix("\ufeff" if encoding == "gb18030" else "").encode(encoding)
+    wanted = ["很好", "很差", "", "好", "上"]
+    assert list(decode_lines(read_lines(io.BytesIO(data), "line"), "line", encoding)) == wanted
+
+
+def test_arguments_that_are_not_in_the_encoding_of_the_locale_are_decoded() -> None:
+    texts = [text.encode("gbk").decode("utf-8", "surrogateescape") for text in ("房间很干净", "服务很好")]
+    assert decode_arguments(["好 é", *texts]) == ["好 é", "房间很干净", "服务很好"]
+    assert decode_arguments(texts, "gbk") == ["房间很干净", "服务很好"]
+    with pytest.raises(DataError, match="a text is not utf-8; use another --encoding"):
+        decode_arguments(texts, "utf-8")
 
 
 def to_text(path: Path, encoding: str) -> str:

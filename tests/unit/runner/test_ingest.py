@@ -57,10 +57,13 @@ def test_an_archived_file_is_not_overwritten_by_one_of_the_same_name(incoming: P
 def test_new_rows_have_the_columns_of_the_base_and_the_labels_of_the_growing_data_set(tmp_path: Path) -> None:
     sources = tmp_path / "data" / "sources"
     sources.mkdir(parents=True)
-    (sources / "shop.yaml").write_text(SOURCE.format(name="shop", text="review", labels="bad, good"))
+    base = SOURCE.format(name="shop", text="review, encoding: gb18030", labels="bad, good")
+    (sources / "shop.yaml").write_text(base)
     (sources / "shop_live.yaml").write_text(SOURCE.format(name="shop_live", text="text", labels="bad, good, odd"))
     source = ingest.row_source(tmp_path, "shop_live")
     assert (source.labels, source.read["text"]) == (["bad", "good", "odd"], "review")
+    assert "encoding" not in source.read  # new files may have another one than the base
+    assert ingest.row_source(tmp_path, "shop_live", "cp932").read["encoding"] == "cp932"
 
 
 @pytest.mark.parametrize("name", ["../../precious", "/precious", ".hidden", "a b", ""])

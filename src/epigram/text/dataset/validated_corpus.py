@@ -146,10 +146,9 @@ class ValidatedCorpus:
         try:
             return rows.collect()
         except READ_ERRORS as error:
-            reason = " ".join(str(error).split())[:200]
             raise DataError(
-                f"{self.folder / split}.parquet cannot be read ({reason}): run dvc repro validate"
-            ) from None
+                f"{self.folder / split}.parquet cannot be read: the file is damaged; run dvc repro validate"
+            ) from error
 
     def _scan(self, split: str) -> pl.LazyFrame:
         path = self.folder / f"{split}.parquet"
