@@ -127,6 +127,14 @@ def test_a_row_of_separators_is_a_row_of_the_output(tmp_path: Path) -> None:
     assert (table.rows, pl.concat(table.chunks()).rows()) == (4, [("1", "good"), ("", ""), ("2", "bad"), ("", "")])
 
 
+def test_rows_that_the_parser_loses_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.csv").write_text("id,text\n1,good\n2,bad\n")
+    parse = pl.read_csv
+    monkeypatch.setattr(pl, "read_csv", lambda *given, **options: parse(*given, **options)[:1])
+    with pytest.raises(DataError, match=r"a\.csv line 2 or a later one is not valid csv"):
+        open_table(tmp_path / "a.csv")
+
+
 def test_one_empty_name_is_a_column_like_any_other(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(",text\n0,good\n1,bad\n")
     assert open_table(tmp_path / "a.csv").columns == ["", "text"]
