@@ -225,7 +225,8 @@ class LiveData:
         base = self.base
         with suppress(FileNotFoundError):
             files = [
-                each.sha256 or (each.local and sha256(self.root / each.local)) or vars(each) for each in base.files
+                each.sha256 or (sha256(self.root / each.local) if each.local else [each.addresses, each.query])
+                for each in base.files
             ]
             reads = [base.read, *(each.read for each in base.files)]
             return parameters_hash(files=files, reads=reads, splits=base.splits, task=base.task, distinct=base.distinct)
