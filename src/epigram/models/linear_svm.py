@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from epigram.core.config_types import Positive, Range, Strict
 from epigram.nn.layers.loss import classification_loss
-from epigram.nn.layers.ngrams import Counted, count_known, max_n
+from epigram.nn.layers.ngrams import Counted, count_known, has_only_counted, max_n
 from epigram.nn.layers.types import DataSpec, Prediction, Tokens
 
 AUTO = "auto"
@@ -154,8 +154,8 @@ class LinearSvm(nn.Module):
         keys, features = state["keys"], len(state["keys"])
         shapes = {"idf": (features,), "weight": (features, self.classes), "bias": (self.classes,), "scale": ()}
         wrong = [name for name, shape in shapes.items() if tuple(state[name].shape) != shape]
-        if wrong or keys.dtype != torch.int64 or keys.ndim != 1 or (keys.diff() <= 0).any():
-            raise ValueError(f"{wrong[0] if wrong else 'keys'} has another shape or order than the model")
+        if wrong or keys.dtype != torch.int64 or keys.ndim != 1 or not has_only_counted(keys, self.counted):
+            raise ValueError(f"{wrong[0] if wrong else 'keys'} does not fit the model")
         self.install(state["keys"], state["idf"], state["weight"], state["bias"], float(state["scale"]))
 
     def features(self, tokens: Tokens) -> tuple[Tensor, Tensor, Tensor]:

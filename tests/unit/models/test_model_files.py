@@ -29,6 +29,7 @@ from epigram.models.recipe import Recipe
 from epigram.models.serialization import load, save, save_changed
 from epigram.models.sizes import check_numbers, check_sizes
 from epigram.models.text_template import TextTemplate
+from epigram.nn.layers.ngrams import SPELLED
 from epigram.nn.layers.types import DataSpec
 from epigram.text.tokens.tokenizers import character_tokenizer
 from tests.support.linear_models import TRAIN, svm
@@ -173,6 +174,9 @@ def test_parts_that_do_not_fit_are_refused(
         ("keys", lambda keys: keys[:-1]),
         ("keys", lambda keys: keys.flip(0)),
         ("keys", lambda keys: keys.int()),
+        ("keys", lambda keys: keys + 10**9),
+        ("keys", lambda keys: keys - keys.min()),
+        ("keys", lambda keys: torch.cat([keys[:1] + SPELLED, keys[1:]])),
         ("weight", lambda weight: weight[:-1]),
         ("weight", lambda weight: weight[:, :-1]),
         ("idf", lambda idf: idf[:-1]),
@@ -187,7 +191,7 @@ def test_parts_of_an_svm_that_do_not_fit_are_refused(
     weights = load_file(folder / "model.safetensors")
     save_file({**weights, name: change(weights[name]).contiguous()}, folder / "model.safetensors")
     sealed(folder)
-    with pytest.raises(DataError, match="has another shape or order than the model"):
+    with pytest.raises(DataError, match="does not fit the model"):
         load(folder)
 
 

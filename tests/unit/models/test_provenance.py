@@ -154,6 +154,7 @@ def test_a_signed_model_predicts_where_its_signature_is_required(
     code, out, err = run("predict", "--require-signature", owner[1], signed, "good film")
     assert (code, err) == (0, "")
     assert out == run("predict", signed, "good film")[1]
+    assert run("verify", signed)[1].endswith("files are unchanged; to check the signature, use --require-signature\n")
     assert run("verify", "--require-signature", owner[1], signed)[1].endswith(
         "6 files are unchanged, signature valid\n"
     )

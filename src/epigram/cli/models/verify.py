@@ -28,4 +28,7 @@ def main(
         signing.require_signature(model, require_signature)
     for name, digest in manifest.read_provenance(model).items():
         echo(f"{name}: {digest}")
-    echo(f"{model}: {len(files)} files are unchanged{', signature valid' if require_signature is not None else ''}")
+    signature = ", signature valid" if require_signature is not None else ""
+    if not signature and (model / manifest.SIGNATURE).exists():
+        signature = "; to check the signature, use --require-signature"
+    echo(f"{model}: {len(files)} files are unchanged{signature}")

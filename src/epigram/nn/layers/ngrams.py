@@ -93,6 +93,14 @@ def character_keys(tokens: Tokens, alphabet: int, orders: tuple[int, int]) -> tu
     return keys + SPELLED, rows[owners]
 
 
+def has_only_counted(keys: Tensor, counted: Counted) -> bool:
+    """Return whether sorted `keys` (F,) differ from each other and are keys of n-grams that are counted."""
+    parts = [(keys[keys >= 0], counted.vocabulary, counted.orders)]
+    parts.append((keys[keys < 0] - SPELLED, counted.alphabet, counted.spelled or (1, 0)))
+    inside = [(part >= (size + 1) ** (n[0] - 1)) & (part < (size + 1) ** n[1]) for part, size, n in parts]
+    return bool(torch.cat(inside).all() and (keys.diff() > 0).all())
+
+
 def counted_keys(tokens: Tokens, counted: Counted) -> tuple[Tensor, Tensor]:
     """Return the key and the row of every n-gram to count: (K,), (K,)."""
     keys, rows = ngram_keys(tokens, counted.vocabulary, counted.orders)
