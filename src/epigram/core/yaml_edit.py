@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from epigram.core import yaml_nodes
@@ -10,6 +12,7 @@ from epigram.core import yaml_nodes
 if TYPE_CHECKING:
     import yaml
 
+NUMBER = re.compile(r"[-+]?(\.\d+|\d+(\.\d*)?)([eE][-+]?\d+)?$|0o[0-7]+$")
 Entries = dict[Any, tuple["yaml.Node", "yaml.Node"]]
 
 
@@ -40,10 +43,23 @@ def edit(text: str, values: Any) -> str:
         return _dump(values)
 
 
+@cache
+def _dumper() -> type[yaml.SafeDumper]:
+    """Return a dumper that quotes strings such as 1e3, which are numbers in YAML 1.2: DVC reads that version."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        pass
+
+    Dumper.add_implicit_resolver("tag:yaml.org,2002:float", NUMBER, list("-+.0123456789"))
+    return Dumper
+
+
 def _dump(values: Any, **options: Any) -> str:
     import yaml
 
-    return str(yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=1_000_000, **options))
+    settings = {"sort_keys": False, "allow_unicode": True, "width": 1_000_000, **options}
+    return str(yaml.dump(values, Dumper=_dumper(), **settings))
 
 
 def _inline(value: Any) -> str:

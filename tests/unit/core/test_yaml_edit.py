@@ -53,6 +53,8 @@ def changed(text: str, path: str, value: Any) -> dict[str, Any]:
         ("dataset", "评论", "dataset: a ", "dataset: 评论 "),
         ("dataset", "no", "dataset: a ", "dataset: 'no' "),
         ("dataset", 7, "dataset: a ", "dataset: 7 "),
+        ("dataset", "1e3", "dataset: a ", "dataset: '1e3' "),
+        ("dataset", "0o17", "dataset: a ", "dataset: '0o17' "),
         ("dataset", "a: b #c", "dataset: a ", "dataset: 'a: b #c' "),
         ("seeds", [0, 1], "seeds: [0]", "seeds: [0, 1]"),
         ("seeds", None, "seeds: [0]", "seeds: null"),
