@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 from epigram.cli import app as cli
 from epigram.core.errors import ParameterError
 from epigram.inference.predictors.base_predictor import TextPrediction
+from epigram.runner.git import git
 from epigram.workflow.search.goal import Goal
 from epigram.workflow.search.plan import RunPlan
 
@@ -78,6 +79,7 @@ ANSWERS |= {"tag_messages": []}
 
 PLAN = RunPlan(dataset="planned", seeds=[0], views={"token": {}}, systems={"mlp": {"view": "token"}})
 
+PLAN = RunPlan(dataset="planned", seeds=[0], views={}, systems={"mlp": {}})
 OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("run", "--dataset mr", {"execute.dataset": "mr"}),
     ("run", "--systems mlp,textcnn", {"execute.systems": ("mlp", "textcnn")}),
@@ -215,6 +217,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dic
             raise shown.exception
         return calls | {"printed": shown.stdout}
 
+    git(tmp_path, "init", "--quiet")
     monkeypatch.chdir(tmp_path)
     Path("texts.txt").write_text("nice soup\n", encoding="utf-8")
     return run
