@@ -127,7 +127,7 @@ def test_near_duplicates_with_different_labels_are_found_whatever_they_contain(t
         ("7", "11", "money", "arts")
     ]
     (line,) = found
-    assert (line["text"], line["other_text"]) == (rows[7]["text"], rows[11]["text"])
+    assert (line["text"], line["other_text"]) == ("'" + rows[7]["text"], "'" + rows[11]["text"])  # no formulas
     assert 0.85 <= float(line["similarity"]) < 1
     assert "&lt;b&gt;large&lt;/b&gt;" in page(shop) and "<b>" not in page(shop)
     assert (
