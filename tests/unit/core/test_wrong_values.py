@@ -15,8 +15,8 @@ from epigram.cli import options
 from epigram.cli.app import app
 from epigram.core.config_types import is_http_url
 from epigram.core.errors import DataError, ParameterError, TryAgainError
-from epigram.data.sources.add import _find_labels
 from epigram.data.sources.fetch import _candidate_addresses
+from epigram.data.sources.inspection import _sort_labels
 from epigram.data.sources.source import File, read_source
 from epigram.data.validation.validate import _sorted_labels
 from epigram.process.exits import exit_code, message
@@ -94,8 +94,7 @@ def test_labels_of_thousands_of_digits_are_sorted_as_names() -> None:
     found = LabelCodes(4)
     found.add(0, pl.Series(["10", many, "b", "2"]))
     assert _sorted_labels(found) == [many, "b", "2", "10"]
-    frame = pl.DataFrame({"label": ["10", many, "b", "2"] * 20})
-    assert _find_labels(frame, "label", Path("x.csv")) == ["2", "10", many, "b"]
+    assert _sort_labels(["10", many, "b", "2"], 80, "label", Path("x.csv")) == ["2", "10", many, "b"]
 
 
 @pytest.mark.parametrize(
