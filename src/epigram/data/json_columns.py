@@ -61,6 +61,8 @@ def _conversion(name: str, lists: Container[str], reader: TableReader) -> tuple[
 
 def _as_text(value: Any, *, objects: bool = False) -> str | None:
     """Return the text or the label for a value; `objects` with choices become JSON, which `split_labels` reads."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, list) or (isinstance(value, dict) and not (objects and "choices" in value)):
         raise NestedValueError
     return None if _is_missing(value) else label_text(value)
