@@ -222,7 +222,7 @@ def test_a_rule_that_drops_nothing_trains_nothing(monkeypatch: pytest.MonkeyPatc
 def test_no_pruning_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "layer_accuracies", None)
     two, one = model_of(RIGHT, RIGHT), model_of(RIGHT)
-    assert pruned(two, enabled=False).reason == "pruning is off (prune.enabled)"
+    assert pruned(two, enabled=False).reason == "pruning is off (prune.enabled, or the system's prune or preset)"
     assert pruned(one).reason == "no layers to drop"
     controlled = model_of(RIGHT, RIGHT, ensemble=True)
     object.__setattr__(controlled.head.config, "mode", "control")

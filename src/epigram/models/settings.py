@@ -19,5 +19,6 @@ class System(Strict):
     encoder: dict[str, Any] = field(default_factory=dict)  # overrides of the recipe's encoder
     head: dict[str, Any] = field(default_factory=dict)  # overrides of the recipe's head
     train: dict[str, Any] = field(default_factory=dict)  # overrides of the training settings
+    prune: bool | None = None  # whether layers are dropped; null: as prune.enabled says, but never with a preset
     teacher: str | None = None  # saved model that a student learns from: data/local/FOLDER or runs/NAME/model
     label_weight: Share = 0.5  # weight of a training text's label; the teacher's probabilities have the rest

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from epigram.core.config_types import Positive, Share, Strict
 from epigram.core.errors import ParameterError
+from epigram.models.settings import System
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +29,15 @@ class PruneSettings(Strict):
                 "set drop to last, or rule to equation"
             )
 
+    def of(self, system: System) -> PruneSettings:
+        """Return the settings for a system: its own `prune` decides, and a paper's settings have no pruning."""
+        wanted = self.enabled and system.preset is None if system.prune is None else system.prune
+        return replace(self, enabled=wanted)
+
     def obstacle(self, depth: int, by_gradient: bool) -> str | None:
         """Return why a model of `depth` layers is not pruned, or None if only the model itself can tell."""
         if not self.enabled:
-            return "pruning is off (prune.enabled)"
+            return "pruning is off (prune.enabled, or the system's prune or preset)"
         if depth < 2:
             return "no layers to drop"
         return None if by_gradient else "the head is fitted to the encoder as it is"

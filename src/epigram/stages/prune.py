@@ -11,11 +11,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from epigram.core.settings import Params
+from epigram.models.settings import System
 from epigram.process.exits import handle_errors
 from epigram.process.stage_process import STATE, arguments, run_stage
 from epigram.pruning.settings import PruneSettings
 
-PARAMS = ("seeds", "prune")
+PARAMS = ("seeds", "prune", "systems.{key}")
 
 
 @handle_errors
@@ -24,8 +25,8 @@ def main() -> None:
     from epigram.workflow.prune import prune_system
 
     name, *folders = arguments("SYSTEM", "ENCODED", "MODELS", "OUT")
-    params = Params.read(PARAMS)
-    settings = params.section("prune", PruneSettings)
+    params = Params.read(PARAMS, key=name)
+    settings = params.section("prune", PruneSettings).of(params.entry("systems", System))
     prune_system(name, settings, params.seeds, *map(Path, folders), state=STATE / "prune" / name)
 
 

@@ -83,6 +83,8 @@ def check_system(name: str, system: System, train: Mapping[str, Any], context: D
     unused = unused_settings(recipe, config, context)
     if "train.stop_on" not in unused:
         _check_stop_on(name, system, train, recipe, config.stop_on, context)
+    if system.prune is not None and not recipe.by_gradient:
+        unused["prune"] = recipe.training
     _reject_unused(name, system, unused)
     shared = {key: reason for key, reason in unused.items() if _is_set({"train": train}, key)}
     kind = recipe.encoder["kind"] if recipe.has_encoder else recipe.kind
@@ -129,7 +131,7 @@ def _unused_by_kind(recipe: Recipe, config: TrainingConfig) -> dict[str, str]:
 
 
 def _reject_unused(name: str, system: System, unused: Mapping[str, str]) -> None:
-    own = {"encoder": system.encoder, "head": system.head, "train": system.train}
+    own = {"encoder": system.encoder, "head": system.head, "train": system.train, "prune": system.prune}
     lines = [
         f"params.yaml: systems.{name}.{key} has no effect, because {reason}; remove it"
         for key, reason in unused.items()

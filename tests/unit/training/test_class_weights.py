@@ -158,6 +158,7 @@ def test_the_weights_of_the_classes_apply_to_both_masks_of_a_prompt() -> None:
     [
         (System(view="v", recipe="random", train=LOSS), "class_weight has no effect.*label_smoothing.*focal_gamma"),
         (System(view="v", recipe="tfidf_svm", train=LOSS), "train.label_smoothing has no effect.*focal_gamma"),
+        (System(view="v", recipe="tfidf_svm", prune=True), "mine.prune has no effect, because the model linear_svm"),
         (System(view="v", recipe="mhal_tok", train=LOSS), "class_weight has no effect, because head.sentence_weight"),
     ],
 )

@@ -19,6 +19,7 @@ from epigram.models import precision
 from epigram.models.predict import predict
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
+from epigram.models.settings import System
 from epigram.pruning import depth
 from epigram.pruning.depth import PruningResult
 from epigram.pruning.probe import probe
@@ -38,6 +39,24 @@ ENCODER = {"kind": "transformer", "width": 16, "heads": 2, "hidden": 16, "depth"
 DROPS = PruneSettings(threshold=0.0, rule="shallowest", tolerance=1.0, epochs=1)  # the layers above the first good one
 REFUSED = PruneSettings(threshold=1.0)  # no layer is above the threshold: all are kept
 GOOD, BAD, PLAIN = ("good", "great", "fine"), ("dull", "slow", "weak"), ("film", "plot", "cast", "the", "a")
+
+
+@pytest.mark.parametrize(
+    ("enabled", "preset", "own", "drops"),
+    [
+        (True, None, None, True),
+        (False, None, None, False),
+        (True, "paper", None, False),  # Transformer-F keeps its six layers
+        (True, "paper", True, True),
+        (False, None, True, True),
+        (True, None, False, False),
+    ],
+)
+def test_a_system_is_pruned_by_its_own_setting_and_not_with_the_settings_of_a_paper(
+    enabled: bool, preset: Any, own: bool | None, drops: bool
+) -> None:
+    system = System(view="token", preset=preset, prune=own)
+    assert PruneSettings(enabled=enabled, epochs=3).of(system) == PruneSettings(enabled=drops, epochs=3)
 
 
 def rows(count: int, seed: int, marked: bool = True) -> list[tuple[Any, ...]]:
