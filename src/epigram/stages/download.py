@@ -27,7 +27,7 @@ def main() -> None:
 
     source_yaml, out = map(Path, arguments("SOURCE_YAML", "OUT_DIR"))
     source = read_source(source_yaml)
-    fetcher = Fetcher(DOWNLOADS, Params.read(PARAMS).section("download", DownloadSettings), counted=bool(source.rows))
+    fetcher = Fetcher(DOWNLOADS, Params.read(PARAMS).section("download", DownloadSettings), counted=source.counted)
     with atomic_folder(out) as folder:
         for file in source.files:
             echo(f"{file.path} from {fetcher.fetch(file, folder)}")

@@ -19,7 +19,7 @@ from epigram.core.errors import DataError, InputMissingError, ParameterError, So
 from epigram.data.sources.access import redact_address
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
-from epigram.data.sources.source import Archive, File
+from epigram.data.sources.source import Archive, File, Source
 from tests.support.file_server import Server, serving
 
 CONTENT = bytes(range(256)) * 400
@@ -130,6 +130,22 @@ def test_a_file_of_unknown_length_needs_a_checksum_or_a_number_of_rows(
     else:
         fetching.fetch(file, tmp_path / "raw")  # the validation compares the number of rows
         assert (tmp_path / "raw/train.csv").read_bytes() == CONTENT[: len(CONTENT) // 2]
+
+
+@pytest.mark.parametrize(
+    ("rows", "splits", "counted"),
+    [
+        ({}, {}, False),
+        ({}, {"train": ["a"]}, False),
+        ({"all": 3}, {}, True),
+        ({"test": 3}, {}, False),
+        ({"test": 3}, {"train": ["a"], "test": ["b"]}, False),
+        ({"train": 3, "test": 3}, {"train": ["a"], "test": ["b"]}, True),
+    ],
+)
+def test_a_source_is_counted_if_no_row_could_be_lost(rows: Any, splits: Any, counted: bool) -> None:
+    source = Source(name="x", about="", language="en", task="single", licence="", files=[], rows=rows, splits=splits)
+    assert source.counted is counted
 
 
 def test_the_declared_size_is_the_limit(server: Server, tmp_path: Path) -> None:

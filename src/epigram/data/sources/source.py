@@ -109,6 +109,11 @@ class Source(SourceSection):
         """Copy without the secrets that the addresses may contain; it is stored next to the files."""
         return replace(self, files=[file.public for file in self.files])
 
+    @property
+    def counted(self) -> bool:
+        """Whether `rows` has the number of all rows, or of the rows of each split."""
+        return "all" in self.rows or (bool(self.splits) and self.splits.keys() <= self.rows.keys())
+
 
 def load_source(name: str, folder: Path = SOURCES) -> Source:
     """Return the source `name`. Raises ParameterError for an unknown name, and lists the nearest known names."""

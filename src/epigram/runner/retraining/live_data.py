@@ -281,7 +281,7 @@ class LiveData:
                 f"{name} does not label texts (task: {base.task}); retraining requires task single or multi"
             )
         (self.root / ".epigram").mkdir(exist_ok=True)
-        fetcher = Fetcher(self.root / ".epigram" / "downloads", self.settings.download, counted=bool(base.rows))
+        fetcher = Fetcher(self.root / ".epigram" / "downloads", self.settings.download, counted=base.counted)
         with TemporaryDirectory(dir=self.root / ".epigram") as folder:
             scratch = Path(folder)
             for file in base.files:
