@@ -197,7 +197,7 @@ def test_a_changed_file_does_not_take_the_place_of_the_last_one(shop: Workshop) 
         (csv([]), 65, "mine.csv has 0 rows"),
         (csv([(text, "good") for text, _ in ROWS]), 65, "the labels ['good'] in 'label'; expected at least two labels"),
         (csv(ROWS, header="text,lable"), 65, "no column 'label'; did you mean 'lable'?"),
-        (csv(ROWS).replace("很", "\0"), 65, "mine.csv has a NUL byte in line 2"),
+        (csv(ROWS).replace("很", "\0"), 65, "mine.csv line 2 has a NUL byte"),
         (None, 66, "mine.csv is missing"),
     ],
 )

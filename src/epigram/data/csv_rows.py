@@ -54,21 +54,19 @@ def split_header(chunk: Chunk, path: Path, separator: str, quote: str | None) ->
     return chunk[1:], list(names)
 
 
-def detect_separator(rows: Sequence[bytes], usual: str, quote: str | None, wanted: Iterable[str]) -> str | None:
-    """Return the separator of a file by its first rows; None if several are possible.
+def detect_separator(rows: Sequence[bytes], usual: str, quote: str | None, wanted: Iterable[str]) -> list[str]:
+    """Return the possible separators of a file by its first rows.
 
     The line `sep=` names it. Otherwise it separates the column names `wanted` in the header, and most rows into as many
-    values as the header. Without any, it is the `usual` one.
+    values as the header; the `usual` one is preferred.
     """
     if named := SEPARATOR_LINE.fullmatch(rows[0]):
-        return named[1].decode()
+        return [named[1].decode()]
     split = {separator: [split_row(row, separator, quote) for row in rows] for separator in SEPARATORS}
-    possible = [each for each in SEPARATORS if len(split[each][0]) > 1]
+    possible = [each for each in SEPARATORS if len(split[each][0]) > 1] or [usual]
     possible = [each for each in possible if set(wanted) <= set(split[each][0])] or possible
-    regular = [each for each in possible if _share_regular(split[each]) >= MIN_REGULAR]
-    if not regular and (usual in possible or not possible):
-        return usual
-    return None if len(regular or possible) > 1 else (regular or possible)[0]
+    possible = [each for each in possible if _share_regular(split[each]) >= MIN_REGULAR] or possible
+    return [usual] if usual in possible else possible
 
 
 def _share_regular(rows: list[list[str]]) -> float:

@@ -42,7 +42,7 @@ NARROW = {
 RARE = {"mac_roman", "cp850"}  # encodings that are less likely a priori
 RARE_COST = 12.0  # bits
 MARGIN = 8.0  # bits by which the best reading must be better than the next
-MAX_COST = dict.fromkeys(FREQUENT, 16.0) | dict.fromkeys(
+MAX_COST = dict.fromkeys(FREQUENT, 14.0) | dict.fromkeys(
     WESTERN, 12.0
 )  # average bits of a character that is not ASCII, in a plausible text
 SHOWN = 40  # characters of a line in an error
@@ -111,7 +111,7 @@ def _detect_wide(head: list[bytes], name: str, first: int) -> str:
     if b"\0" not in data:
         return ""
     readings = _rank(data[: len(data) // 4 * 4], WIDE)
-    if not readings or not readings[0].is_plausible:
+    if not readings or not readings[0].is_plausible or "\n" not in readings[0].text:
         number = next(number for number, line in enumerate(head, first) if b"\0" in line)
         raise DataError(f"{name} {number} has a NUL byte; the input is not text, or is damaged")
     return readings[0].encoding
@@ -121,7 +121,7 @@ def _decide(utf8: Sample, others: Sample) -> str:
     """Return the encoding of the lines `others`, which are not UTF-8, if the lines `utf8` may have it too."""
     where, line = others.lines[0]
     if utf8.size >= others.size:
-        shown = "".join(f" ({each.show(line)})" for each in _rank(line, NARROW)[:1])
+        shown = "".join(f" ({best.show(line)})" for best in _rank(line, NARROW)[:1] if best.language in OWN_LANGUAGES)
         raise DataError(f"{where} is not UTF-8, but other lines are; it is damaged or has another encoding{shown}")
     readings = _rank(b"".join(line for _, line in others.lines), NARROW)
     if not readings or not readings[0].is_plausible:

@@ -106,10 +106,12 @@ def _detect_separator(path: Path, options: Options) -> str:
     wanted = [options.get("label"), options.get("split"), *([texts] if isinstance(texts, str) else texts)]
     number = min(DETECTION_ROWS, int(np.searchsorted(chunk.ends, DETECTION_SIZE, "right")))
     rows = [row for _, row in chunk[:number].rows()]
-    found = detect_separator(rows, usual, quote, [name for name in wanted if name is not None])
-    if found is None:
+    found, *others = detect_separator(rows, usual, quote, [name for name in wanted if name is not None])
+    if others:
         header = rows[0].decode().strip()[:80]
-        raise ReadOptionError(f"{path} has several possible separators in its header {header!r}", "separator", "';'")
+        raise ReadOptionError(
+            f"{path} has several possible separators in its header {header!r}", "separator", f"'{found}'"
+        )
     return found
 
 
