@@ -184,6 +184,9 @@ def test_an_inbox_that_is_a_link_to_a_folder_is_used(shop: Shop, tmp_path: Path)
     shop.incoming.rename(tmp_path / "elsewhere")
     shop.incoming.symlink_to(tmp_path / "elsewhere")
     assert (shop.take().rows, waiting(shop)) == (10, ["taken"])
+    (shop.root / "data" / "local" / "other").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ParameterError, match=r"add the line /data/local/other to \.dvcignore"):
+        inbox.inbox_folder(shop.root, "data/local/other")
     (tmp_path / "elsewhere").rename(tmp_path / "gone")
     with pytest.raises(InputMissingError, match=f"incoming is a link to {tmp_path}/elsewhere, which is not a folder"):
         shop.take()

@@ -36,6 +36,7 @@ def inbox_folder(root: Path, incoming: str) -> Path:
     """
     inbox, local = (Path(os.path.normpath(each)) for each in (root / incoming, root / "data" / "local"))
     if inbox.is_symlink():
+        check_ignored(root, inbox, "incoming")  # DVC follows links
         inbox = inbox.resolve()
         if not inbox.is_dir():
             raise InputMissingError(f"params.yaml: retrain.incoming is a link to {inbox}, which is not a folder")

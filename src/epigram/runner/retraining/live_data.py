@@ -44,7 +44,8 @@ def row_source(root: Path, name: str, encoding: str | None = None) -> Source:
     base = load_source(name.removesuffix(GROWING_SUFFIX), folder)
     known = {} if encoding is None else {"encoding": encoding}
     read = {key: value for key, value in base.read.items() if key != "encoding"} | known
-    return replace(base, read=read, labels=load_source(name, folder).labels)
+    labels = load_source(name, folder).labels if (folder / f"{name}.yaml").exists() else []  # empty: any label
+    return replace(base, read=read, labels=labels)
 
 
 class LiveData:
@@ -162,7 +163,7 @@ class LiveData:
         from epigram.data.incoming_rows import read_rows
 
         original, rows = batch.kept
-        source = row_source(self.root, self.name) if self.description.exists() else replace(self.base, labels=[])
+        source = row_source(self.root, self.name, self.settings.retrain.encoding)
         if stored := self.store.find(rows):
             return pl.read_parquet(stored)
         taken = inbox.inbox_folder(self.root, self.settings.retrain.incoming) / inbox.ARCHIVE
