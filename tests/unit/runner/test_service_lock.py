@@ -128,7 +128,7 @@ def test_the_own_service_is_stopped(record: Path, tmp_path: Path) -> None:
     assert service_lock.stop(tmp_path) is None
 
 
-@pytest.mark.parametrize("content", [None, "", "garbage", "[]", "{}", '{"process": "x"}', "\x00"])
+@pytest.mark.parametrize("content", [None, "", "garbage", "[]", "{}", '{"process": "x"}', '{"process": -1}', "\x00"])
 def test_a_damaged_record_makes_no_second_service_and_is_repaired(
     content: str | None, record: Path, tmp_path: Path
 ) -> None:

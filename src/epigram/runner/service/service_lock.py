@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from epigram.core.config_types import validate_as
+from epigram.core.config_types import Positive, validate_as
 from epigram.core.errors import EpigramError, ParameterError, TryAgainError
 from epigram.core.files import write_json
 
@@ -38,7 +38,7 @@ class Service:
     `root` is the repository. `started` (clock ticks since boot) and `namespace` are empty without Linux's /proc.
     """
 
-    process: int
+    process: Positive  # os.kill takes other numbers for groups of processes
     url: str = ""
     root: str = ""
     started: str = ""
