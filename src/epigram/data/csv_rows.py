@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epigram.core.errors import DataError
-from epigram.data.chunks import NEWLINE, SPACE, Chunk
+from epigram.data.chunks import NEWLINE, RETURN, SPACE, Chunk
 
 csv.field_size_limit(1 << 30)
 SEPARATORS = ",;\t|"
@@ -45,7 +45,7 @@ def split_header(chunk: Chunk, path: Path, separator: str, quote: str | None) ->
     if header.count(separator.encode()) >= MAX_COLUMNS:
         raise DataError(f"{path} has more than {MAX_COLUMNS:,} columns; remove those that are not needed")
     names, repeats = dict[str, None](), Counter[str]()
-    for name in split_row(trim_quotes(header, separator, quote), separator, quote):
+    for name in split_row(trim_quotes(header, separator, quote) or header, separator, quote):
         unique = name
         while unique in names:
             unique = f"{name}_duplicated_{repeats[name]}"
@@ -73,26 +73,35 @@ def _share_regular(rows: list[list[str]]) -> float:
     return sum(len(row) == len(rows[0]) for row in rows) / len(rows)
 
 
-def trim_quotes(data: bytes, separator: str, quote: str | None) -> bytes:
-    """Return the rows without the spaces between the quotes around a value and the separators or line ends.
+def trim_quotes(data: bytes, separator: str, quote: str | None) -> bytes | None:
+    """Return the rows without spaces between the quotes around a value and the separators or line ends.
 
-    With them, a csv parser takes the quotes for a part of the value, or the row for an invalid one.
+    With these spaces, polars takes the quotes for a part of the value, or the row for an invalid one. Returns None if
+    text follows the closing quote of a value, for which polars would drop the quotes.
     """
     mark = (quote or "").encode()
-    if not mark or mark not in data or separator == " ":
+    if not mark or mark not in data:
         return data
     codes = np.frombuffer(b"\n" + data + b"\n", np.uint8)
     opens, closes = _quote_pairs(codes, mark)
-    spaced = (codes[opens - 1] == SPACE) | (codes[closes + 1] == SPACE)
-    if not spaced.any():
+    before, after = opens - 1, closes + 1
+    spaced = ((codes[before] == SPACE) | (codes[after] == SPACE)) & (separator != " ")
+    if spaced.any():
+        filled = np.flatnonzero(codes != SPACE)
+        before[spaced] = filled[np.searchsorted(filled, opens[spaced]) - 1]
+        after[spaced] = filled[np.searchsorted(filled, closes[spaced] + 1)]
+    starts, ends = np.zeros((2, 256), np.bool_)
+    starts[[ord(separator), NEWLINE]] = ends[[ord(separator), NEWLINE, RETURN]] = True
+    is_value = ends[codes[after]]
+    if (starts[codes[opens - 1]] & ~is_value).any():
+        return None
+    is_value &= spaced & starts[codes[before]]
+    if not is_value.any():
         return data
-    opens, closes, filled = opens[spaced], closes[spaced], np.flatnonzero(codes != SPACE)
-    before, after = filled[np.searchsorted(filled, opens) - 1], filled[np.searchsorted(filled, closes + 1)]
-    is_value = np.isin(codes[before], [ord(separator), NEWLINE]) & np.isin(codes[after], [ord(separator), *b"\r\n"])
     steps = np.zeros(len(codes), np.int8)
-    for starts, ends in ((before + 1, opens), (closes + 1, after)):
-        steps[starts[is_value]] += 1
-        steps[ends[is_value]] -= 1
+    for first, stop in ((before + 1, opens), (closes + 1, after)):
+        steps[first[is_value]] += 1
+        steps[stop[is_value]] -= 1
     return bytes(codes[np.cumsum(steps, dtype=np.int8) == 0][1:-1])
 
 
@@ -110,7 +119,7 @@ def find_invalid_row(chunk: Chunk, width: int, separator: str, quote: str | None
     for line, row in chunk.rows():
         text = row.decode().strip()[:80]
         try:
-            values = len(split_row(trim_quotes(row, separator, quote), separator, quote, strict=True))
+            values = len(split_row(trim_quotes(row, separator, quote) or row, separator, quote, strict=True))
         except csv.Error as error:
             fault = (
                 "a quote that is not closed" if "end of data" in str(error) else "text outside the quotes of a value"

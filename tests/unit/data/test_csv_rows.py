@@ -57,6 +57,8 @@ GOOD, BAD = (2, "good", "1"), (3, "bad", "0")
         ("a.csv", 'text,label\n"say ""so"" , ""no""",1\n', {}, [(2, 'say "so" , "no"', "1")]),
         ("a.csv", 'text,label\n x , "y" z\n', {}, [(2, " x ", ' "y" z')]),
         ("a.csv", "text,label\ngood\n", {}, [(2, "good", "")]),
+        ("a.csv", 'text,label\n5" x 7",1\n"say ""so""",0\n', {}, [(2, '5" x 7"', "1"), (3, 'say "so"', "0")]),
+        ("a.tsv", 'text\tlabel\n"say "so" now"\t1\n', {"separator": "\t", "quote": None}, [(2, '"say "so" now"', "1")]),
     ],
 )  # fmt: skip
 def test_rows_are_read_with_their_lines(
@@ -85,6 +87,7 @@ def test_rows_are_read_with_their_lines(
         ("a.csv", "text,label\na,b\nc,d,e\n", {}, "line 3 has 3 values for 2 columns: 'c,d,e'"),
         ("a.csv", 'text,label\n"a\nb",1\nc,d,e\n', {}, "line 4 has 3 values for 2 columns: 'c,d,e'"),
         ("a.csv", 'text,label\n"a"b,1\n"c",d\n', {}, "line 2 has text outside the quotes of a value: '\"a\"b,1'"),
+        ("a.csv", 'text,label\n"c",d\n"say "so" now",1\n', {}, "line 3 has text outside the quotes of a value"),
         ("a.csv", 'text,label\n"c",d\n"a,1\nb,2\n', {}, "line 3 has a quote that is not closed: '\"a,1"),
         ("a.csv", "\n\n", {}, "a.csv has only blank lines"),
         ("a.csv", "a,b,a,a\n1,2,3,4\n", {}, r"a.csv has two columns named 'a' \(columns 1 and 3\)"),

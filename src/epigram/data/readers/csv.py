@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 
 from epigram.core.errors import DataError, ParameterError, ReadOptionError
 from epigram.data.chunks import Chunk, read_chunks, read_rows
-from epigram.data.csv_rows import detect_separator, find_invalid_row, split_header, trim_quotes
+from epigram.data.csv_rows import (
+    detect_separator,
+    find_invalid_row,
+    split_header,
+    trim_quotes,
+)
 from epigram.data.decoding import WIDE, to_utf8
 from epigram.data.readers import register
 from epigram.data.tables import Options, TextTableReader, reader_of
@@ -171,9 +176,22 @@ def _parse_rows(chunk: Chunk, names: list[str], path: Path, options: Csv) -> pl.
     schema = dict.fromkeys(names, pl.String)
     if not len(chunk):
         return pl.DataFrame(schema=schema)
+    data = trim_quotes(chunk.data, options.separator, options.quote)
+    table = None if data is None else _parse_csv(data, schema, options)
+    if table is not None and table.height == len(chunk):
+        return table
+    fault = find_invalid_row(chunk, len(names), options.separator, options.quote)
+    place = f"{path} {fault or f'line {chunk.lines[0]} or a later one is not valid csv'}"
+    if options.quote is None:
+        raise DataError(f"{place}\n{PLAIN_ADVICE}")
+    raise ReadOptionError(f"{place}\n{QUOTED_ADVICE}", "quote", "null", "if quotation marks are plain characters, ")
+
+
+def _parse_csv(data: bytes, schema: dict[str, type[pl.String]], options: Csv) -> pl.DataFrame | None:
+    """Parse rows without a header; return None for an invalid row, which polars does not name."""
     try:
-        table = pl.read_csv(
-            trim_quotes(chunk.data, options.separator, options.quote),
+        return pl.read_csv(
+            data,
             separator=options.separator,
             quote_char=options.quote,
             has_header=False,
@@ -183,12 +201,5 @@ def _parse_rows(chunk: Chunk, names: list[str], path: Path, options: Csv) -> pl.
             empty_string_is_null=False,
             glob=False,
         )
-        if table.height == len(chunk):
-            return table
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):  # neither says which row is invalid
-        pass
-    fault = find_invalid_row(chunk, len(names), options.separator, options.quote)
-    place = f"{path} {fault or f'line {chunk.lines[0]} or a later one is not valid csv'}"
-    if options.quote is None:
-        raise DataError(f"{place}\n{PLAIN_ADVICE}")
-    raise ReadOptionError(f"{place}\n{QUOTED_ADVICE}", "quote", "null", "if quotation marks are plain characters, ")
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+        return None
