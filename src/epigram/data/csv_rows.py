@@ -77,21 +77,24 @@ def trim_quotes(data: bytes, separator: str, quote: str | None) -> bytes | None:
     """Return the rows without spaces between the quotes around a value and the separators or line ends.
 
     With these spaces, polars takes the quotes for a part of the value, or the row for an invalid one. Returns None if
-    text follows the closing quote of a value, for which polars would drop the quotes.
+    a value has no closing quote, or has text after it, for which polars would drop the quotes.
     """
     mark = (quote or "").encode()
     if not mark or mark not in data:
         return data
     codes = np.frombuffer(b"\n" + data + b"\n", np.uint8)
-    opens, closes = _quote_pairs(codes, mark)
+    starts, ends = np.zeros((2, 256), np.bool_)
+    starts[[ord(separator), NEWLINE]] = ends[[ord(separator), NEWLINE, RETURN]] = True
+    quotes = _single_quotes(codes, mark)
+    if len(quotes) % 2 and starts[codes[quotes[-1] - 1]]:
+        return None
+    opens, closes = quotes[0 : len(quotes) // 2 * 2 : 2], quotes[1::2]
     before, after = opens - 1, closes + 1
     spaced = ((codes[before] == SPACE) | (codes[after] == SPACE)) & (separator != " ")
     if spaced.any():
         filled = np.flatnonzero(codes != SPACE)
         before[spaced] = filled[np.searchsorted(filled, opens[spaced]) - 1]
         after[spaced] = filled[np.searchsorted(filled, closes[spaced] + 1)]
-    starts, ends = np.zeros((2, 256), np.bool_)
-    starts[[ord(separator), NEWLINE]] = ends[[ord(separator), NEWLINE, RETURN]] = True
     is_value = ends[codes[after]]
     if (starts[codes[opens - 1]] & ~is_value).any():
         return None
@@ -105,13 +108,12 @@ def trim_quotes(data: bytes, separator: str, quote: str | None) -> bytes | None:
     return bytes(codes[np.cumsum(steps, dtype=np.int8) == 0][1:-1])
 
 
-def _quote_pairs(codes: NDArray[np.uint8], mark: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the positions of opening and of closing quotes; a quote written twice inside a value is neither."""
+def _single_quotes(codes: NDArray[np.uint8], mark: bytes) -> NDArray[np.int64]:
+    """Return the positions of quotes, opening and closing in turn, except those written twice inside a value."""
     quotes = np.flatnonzero(codes == mark[0])
     odd = np.arange(1, len(quotes) - 1, 2)
     twins = odd[quotes[odd + 1] == quotes[odd] + 1]
-    kept = np.delete(quotes, np.append(twins, twins + 1))
-    return kept[0::2][: len(kept) // 2], kept[1::2]
+    return np.delete(quotes, np.append(twins, twins + 1))
 
 
 def find_invalid_row(chunk: Chunk, width: int, separator: str, quote: str | None) -> str | None:

@@ -89,6 +89,7 @@ def test_rows_are_read_with_their_lines(
         ("a.csv", 'text,label\n"a"b,1\n"c",d\n', {}, "line 2 has text outside the quotes of a value: '\"a\"b,1'"),
         ("a.csv", 'text,label\n"c",d\n"say "so" now",1\n', {}, "line 3 has text outside the quotes of a value"),
         ("a.csv", 'text,label\n"c",d\n"a,1\nb,2\n', {}, "line 3 has a quote that is not closed: '\"a,1"),
+        ("a.csv", 'text,label\n"c",d\n"a","b""', {}, "line 3 has a quote that is not closed"),
         ("a.csv", "\n\n", {}, "a.csv has only blank lines"),
         ("a.csv", "a,b,a,a\n1,2,3,4\n", {}, r"a.csv has two columns named 'a' \(columns 1 and 3\)"),
         ("a.csv", "text,,\n1,2,3\n", {}, r"a.csv has two columns named '' \(columns 2 and 3\)"),
