@@ -25,7 +25,7 @@ from tests.parity.reference.batches import (
     scattered,
     texts,
 )
-from tests.parity.reference.common import Array, cross_entropy, linear, softmax
+from tests.parity.reference.common import Array, cross_entropy, gelu, linear, relu, softmax
 
 WIDTH = 8
 SHORT = [5, 1, 8, 3]  # the longest is not above WIDTH: row norms from the L×L matrix
@@ -181,13 +181,17 @@ def block_reading(block: Block, x: Array, weight: Array) -> Array:
         q, k, v = np.split(linear(x, *pair(layer.qkv)), 3, axis=1)
         mixed = linear(dot_product(q, k, v, layer.heads, weight, layer.placement), *pair(layer.out))
     feed: Any = block.hidden
-    return paper.block(x, mixed, [pair(block.norm_attention), pair(block.norm_hidden)], [pair(feed[0]), pair(feed[-1])])
+    activation = relu if isinstance(feed[1], torch.nn.ReLU) else gelu
+    norms = [pair(block.norm_attention), pair(block.norm_hidden)]
+    return paper.block(x, mixed, norms, [pair(feed[0]), pair(feed[-1])], activation)
 
 
+@pytest.mark.parametrize("activation", ["gelu", "relu"])
 @pytest.mark.parametrize("attention", ["correlation", "dot"])
-def test_eq7_block(attention: str) -> None:
-    config = TransformerConfig(width=WIDTH, hidden=12, heads=1, attention=attention, pos_weight="after")
-    block = scattered(Block(config))
+def test_eq7_block(attention: Any, activation: Any) -> None:
+    sizes = {"width": WIDTH, "hidden": 12, "heads": 1}
+    block = scattered(Block(TransformerConfig(**sizes, attention=attention, pos_weight="after", activation=activation)))
+    assert type(block.hidden[1]).__name__.lower() == activation
     rows = texts(LONG, WIDTH)
     weights = weights_for(rows)
     wanted = [block_reading(block, x, w) for x, w in zip(rows, weights, strict=True)]

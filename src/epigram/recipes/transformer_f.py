@@ -35,11 +35,13 @@ RECIPES = [
 ]
 
 SIZES: dict[str, Any] = {"width": 512, "depth": 6, "heads": 1}
+# The paper names the Transformer of Vaswani et al. (2017) and nothing else about its perceptrons and positions.
+VASWANI = {"hidden": 2048, "activation": "relu", "positions": "sinusoidal"}
 PAPER_CORRELATION = {"row_norm": True, "temperature": 1.0}
 PAPER_HOOK = {"hook_a": 0.4, "hook_b": 2.9}
 PRESETS = {
     recipe.name: Preset(
-        encoder={**SIZES, **(PAPER_CORRELATION if "attention" in recipe.encoder else {})},
+        encoder={**SIZES, **VASWANI, **(PAPER_CORRELATION if "attention" in recipe.encoder else {})},
         head=PAPER_HOOK if recipe.head is HOOK else {},
         train={"optimizer": "adam", "learning_rate": 5e-4, "weight_decay": 0.0},
     )

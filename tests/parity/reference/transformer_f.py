@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -56,13 +56,17 @@ def fusion(states: Sequence[Array], a: float = 0.4, b: float = 2.9) -> Array:
 
 
 def block(
-    x: Array, attended: Array, norms: Sequence[tuple[Array, Array]], feed: Sequence[tuple[Array, Array]]
+    x: Array,
+    attended: Array,
+    norms: Sequence[tuple[Array, Array]],
+    feed: Sequence[tuple[Array, Array]],
+    activation: Callable[[Array], Array] = gelu,
 ) -> Array:
     """Transformer-F Eq. 7, x + Sublayer(x), post-LN (Vaswani et al. 2017, §3.1, 3.3): LN(x + Sublayer(x)) twice.
 
-    `attended` is the output of the first sublayer; the second is a perceptron (GELU: the paper names no
-    activation). `norms` are two (gain, bias), `feed` two (weight, bias).
+    `attended` is the output of the first sublayer; the second is a perceptron (the paper names no
+    activation; Vaswani et al. have a ReLU). `norms` are two (gain, bias), `feed` two (weight, bias).
     """
     x = layer_norm(x + attended, *norms[0])
-    hidden = gelu(linear(x, *feed[0]))
+    hidden = activation(linear(x, *feed[0]))
     return layer_norm(x + linear(hidden, *feed[1]), *norms[1])

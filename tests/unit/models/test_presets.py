@@ -22,6 +22,9 @@ TRANSFORMER = {
     "encoder.width": 512,
     "encoder.depth": 6,
     "encoder.heads": 1,
+    "encoder.hidden": 2048,
+    "encoder.activation": "relu",
+    "encoder.positions": "sinusoidal",
     "train.learning_rate": 0.0005,
 }
 HOOK = {"head.hook_a": 0.4, "head.hook_b": 2.9}
@@ -105,8 +108,8 @@ PAPERS: dict[str, dict[str, Any]] = {
         "train.warmup_steps": 800,
         "train.clip": 1.0,
     },
-    "mlp": {**PERCEPTRON, "encoder.depth": 2},
-    "smsp": {**PERCEPTRON, "encoder.depth": 5},
+    "mlp": {**PERCEPTRON, "encoder.hidden": 1024, "encoder.depth": 2},
+    "smsp": {**PERCEPTRON, "encoder.depth": 5, "head.mode": "deep"},
     "smsp_e": {**PERCEPTRON, "encoder.depth": 3, "head.loss": "all"},
     "dc": CONTROL,
     "dmsp": CONTROL,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from torch import Tensor, nn
 
@@ -31,6 +31,7 @@ class TransformerConfig(AttentionSettings):
     depth: Positive = 4
     heads: Annotated[Positive, Only("attention", "dot")] = 4
     hidden: Positive = 256
+    activation: Literal["gelu", "relu"] = "gelu"
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
     positions: Positions = "learned"
     embedding_norm: bool = True
@@ -77,7 +78,9 @@ class Block(nn.Module):
                 placement=placement,
             )
         self.hidden = nn.Sequential(
-            nn.Linear(config.width, config.hidden), nn.GELU(), nn.Linear(config.hidden, config.width)
+            nn.Linear(config.width, config.hidden),
+            nn.GELU() if config.activation == "gelu" else nn.ReLU(),
+            nn.Linear(config.hidden, config.width),
         )
         self.norm_attention, self.norm_hidden = LayerNorm(config.width), LayerNorm(config.width)
         self.dropout = Dropout(config.dropout)
