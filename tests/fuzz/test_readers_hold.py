@@ -116,7 +116,7 @@ def test_marked_pieces_label_the_tokens_that_they_overlap(
     try:
         found = label_tokens(frame, language, "x")
     except DataError as error:
-        assert str(error).startswith("x row 1: span ")
+        assert str(error).startswith("x:1: span ")
         assert str(error).isprintable()
     else:
         for (text, spans), tokens, labels in zip(rows, found["tokens"], found["token_labels"], strict=True):

@@ -34,7 +34,7 @@ def label_tokens(frame: pl.DataFrame, language: Literal["zh", "en"], file: str) 
     single = frame.schema.get("label") == pl.String
     row_label = pl.col("label") if single else pl.lit(None, pl.String).alias("label")
     for line, text, label, spans in frame.select("line", "text", row_label, "spans").iter_rows():
-        where = f"{file} row {line}"
+        where = f"{file}:{line}"
         located = [_locate_span(span, text, label, where) for span in _parse_spans(spans, where)]
         tokens = _tokenize(text, language)
         labels = [
@@ -118,7 +118,7 @@ def spool_corpus(source: Source, raw: Path, spool: Path, headers: Counter[str] |
     """Return all rows of a source, in the order of its files and their lines, via parquet files in the folder `spool`.
 
     Columns: text; label (or labels, a list; neither if the task is tokens); split (train, dev, test or null); file;
-    line (position of the row in the file, from 1); tokens and token_labels if the source has them; the kept columns.
+    line (first line of the row in the file, from 1); tokens and token_labels if the source has them; the kept columns.
     Rows that repeat the column names are left out, and counted in `headers` under the path of their file. Leading and
     trailing whitespace is stripped from labels, and from texts unless spans refer to positions in them.
     Raises DataError for invalid file content, InputMissingError for a missing file, ParameterError for options that

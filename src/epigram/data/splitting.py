@@ -49,6 +49,6 @@ def _check_split_names(
     if first.height:
         file, line, name = first.row(0)
         raise DataError(
-            f"{file} row {line} has the unknown split {shown(repr(name))}; known splits: {', '.join(sorted(known))} "
+            f"{file}:{line} has the unknown split {shown(repr(name))}; known splits: {', '.join(sorted(known))} "
             f"(see `splits` in data/sources/{source.name}.yaml)"
         )

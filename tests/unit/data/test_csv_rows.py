@@ -10,8 +10,9 @@ import pytest
 
 from epigram.core.errors import DataError, ParameterError
 from epigram.data import chunks
-from epigram.data.incoming_rows import read_file
+from epigram.data.incoming_rows import read_file, read_rows
 from epigram.data.tables import detect, open_table, reader_of
+from epigram.data.validation.settings import ValidateSettings
 from tests.support.sources import corpus, source
 
 
@@ -128,6 +129,16 @@ def test_the_columns_that_are_named_decide_on_the_separator(tmp_path: Path) -> N
 def test_lines_of_plain_texts_end_with_any_line_end(tmp_path: Path) -> None:
     found = corpus(tmp_path, "a\rb\r\nc\n\r\nd", {"reader": "lines", "file_label": "x"})
     assert found.select("line", "text").rows() == [(1, "a"), (2, "b"), (3, "c"), (4, ""), (5, "d")]
+
+
+def test_violations_and_unknown_splits_name_the_line_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('text,label\n"one\ntwo",pos\n\n"three\nfour",\n')
+    about = source({"reader": "csv"}, labels=["pos"])
+    with pytest.raises(DataError, match=r"a\.csv:5 label=.* no label"):
+        read_rows([tmp_path / "a.csv"], about, ValidateSettings())
+    content = 'text,label,part\n"one\ntwo",a,train\nthree,b,tset\n'
+    with pytest.raises(DataError, match=r"x\.csv:4 has the unknown split 'tset'"):
+        corpus(tmp_path, content, {"reader": "csv", "split": "part"})
 
 
 def test_a_row_of_separators_is_a_row_of_the_output(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_spans_of_a_csv_are_json(tmp_path: Path) -> None:
     content = "text;label;marks\na b;P;[[0, 1]]\na b;P;\n"
     frame = corpus(tmp_path, content, {"reader": "csv", "separator": ";", "spans": "marks"})
     assert frame["token_labels"].to_list() == [["P", "O"], ["O", "O"]]
-    with pytest.raises(DataError, match=r"x\.csv row 2: the spans are 'a'; expected a list"):
+    with pytest.raises(DataError, match=r"x\.csv:2: the spans are 'a'; expected a list"):
         corpus(tmp_path, "text,label,marks\na,P,a\n", {"reader": "csv", "spans": "marks"})
 
 
@@ -165,7 +165,7 @@ def test_evidence_becomes_token_labels(tmp_path: Path) -> None:
     assert frame["tokens"].to_list() == [list("不好吃 但便宜")]
     assert frame["token_labels"].to_list() == [["bad"] * 3 + ["O"] * 4]
     for marks in (["absent"], [[2, 99]], [["x", "y"]]):
-        with pytest.raises(DataError, match=r"x\.csv row 1: span .* is not in the text"):
+        with pytest.raises(DataError, match=r"x\.csv:1: span .* is not in the text"):
             corpus(
                 tmp_path,
                 json.dumps({"text": "ab", "label": "n", "marks": marks}),
@@ -270,7 +270,7 @@ def test_what_a_source_promises_is_checked(tmp_path: Path) -> None:
         corpus(tmp_path, CSV, {"reader": "csv"}, rows={"all": 2})
     with pytest.raises(DataError, match="`keep` lists the column 'topic'"):
         corpus(tmp_path, CSV, {"reader": "csv"}, keep=["topic"])
-    with pytest.raises(DataError, match=r"x\.csv row 3 has the unknown split 'tset'.*train"):
+    with pytest.raises(DataError, match=r"x\.csv:3 has the unknown split 'tset'.*train"):
         corpus(
             tmp_path,
             "text,label,part\na,1,train\nb,1,tset\n",
@@ -293,7 +293,7 @@ def test_a_column_of_splits_needs_no_map(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["Tset", ""])
 def test_a_split_that_nobody_knows_is_named(tmp_path: Path, name: str) -> None:
     content = f"text,label,part\na,1,train\nb,1,{name}\n"
-    with pytest.raises(DataError, match=rf"x\.csv row 3 has the unknown split '{name}'; .* train.*toy\.yaml"):
+    with pytest.raises(DataError, match=rf"x\.csv:3 has the unknown split '{name}'; .* train.*toy\.yaml"):
         corpus(tmp_path, content, {"reader": "csv", "split": "part"})
 
 
