@@ -20,7 +20,7 @@ from epigram.core.errors import DataError
 from epigram.data.sources.source import Source
 from epigram.data.validation.settings import ValidateSettings
 from epigram.runner.retraining import inbox
-from epigram.runner.retraining.ledger import Batch
+from epigram.runner.retraining.ledger import AcceptedBatch
 from epigram.runner.retraining.live_data import LiveData, grown_name, row_source
 from epigram.runner.workspace.settings import RetrainSettings, Settings
 
@@ -143,7 +143,7 @@ def _append(live: LiveData, new: NewRows, files: Sequence[Path], queried: Sequen
     )
 
 
-def _batches(live: LiveData, frame: pl.DataFrame, digests: Mapping[Path, str]) -> Iterator[Batch]:
+def _batches(live: LiveData, frame: pl.DataFrame, digests: Mapping[Path, str]) -> Iterator[AcceptedBatch]:
     """Store the rows of each file, and yield its record, unless an accepted file had the same rows.
 
     `digests` has the SHA-256 of each file; it is empty for the result of the database query, of which only added rows
@@ -161,7 +161,9 @@ def _batches(live: LiveData, frame: pl.DataFrame, digests: Mapping[Path, str]) -
             stored = live.keep(rows.select("text", label_column(rows.columns), "split"))
             name = _column_value(file) if digest else f"database-{number}.parquet"
             known = rows.height - added
-            yield Batch(number=number, name=name, sha256=digest or stored, stored=stored, rows=added, known=known)
+            yield AcceptedBatch(
+                number=number, name=name, sha256=digest or stored, stored=stored, rows=added, known=known
+            )
 
 
 def _column_value(file: Path) -> str:

@@ -25,7 +25,7 @@ Sha256 = Annotated[str, Checked(re.compile("[0-9a-f]{64}").fullmatch, "a SHA-256
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batch(Strict):
+class AcceptedBatch(Strict):
     """Accepted file, or rows from the database: `rows` counts the added rows, `known` the rows that were skipped.
 
     `sha256` is the checksum of the file as it arrived, `stored` the checksum of the parquet file with its rows.
@@ -66,7 +66,7 @@ class Entry(Strict):
     source: str = ""
     labels: list[str] | None = None
     number: Count = 0
-    batches: list[Batch] | None = None  # accepted or withdrawn
+    batches: list[AcceptedBatch] | None = None  # accepted or withdrawn
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ class Ledger:
         return next(entry for entry in reversed(self.entries) if entry.base)
 
     @cached_property
-    def batches(self) -> list[Batch]:
+    def batches(self) -> list[AcceptedBatch]:
         """Accepted batches that were not withdrawn, oldest first."""
-        found: list[Batch] = []
+        found: list[AcceptedBatch] = []
         for entry in self.entries:
             listed = entry.batches or []
             found = [each for each in found if each not in listed] if entry.kind == "forget" else [*found, *listed]
@@ -109,7 +109,7 @@ class Ledger:
         used = [number for entry in self.entries for number in (entry.number, *(b.number for b in entry.batches or []))]
         return 1 + max(used)
 
-    def accepted(self, batch: Batch) -> str:
+    def accepted(self, batch: AcceptedBatch) -> str:
         """Return the time when the batch was accepted."""
         return next(entry.time for entry in self.entries if batch in (entry.batches or []))
 

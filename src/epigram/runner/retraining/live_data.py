@@ -18,7 +18,7 @@ from epigram.data.sources.source import GROWING_SUFFIX, Source, load_source
 from epigram.models.manifest import parameters_hash
 from epigram.runner.champions.champion import now
 from epigram.runner.retraining import inbox, ledger
-from epigram.runner.retraining.ledger import Batch, Entry, Ledger
+from epigram.runner.retraining.ledger import AcceptedBatch, Entry, Ledger
 from epigram.runner.retraining.row_store import RowStore
 from epigram.runner.workspace.settings import Settings
 
@@ -142,7 +142,7 @@ class LiveData:
         arrived = frame.height - base.height
         return f"restored {self.name}: {base.height:,} rows of {self.base.name} and {arrived:,} that arrived since"
 
-    def replay(self, frame: pl.DataFrame, batches: Sequence[Batch]) -> pl.DataFrame:
+    def replay(self, frame: pl.DataFrame, batches: Sequence[AcceptedBatch]) -> pl.DataFrame:
         """Return `frame` with the rows of the batches. Raises InputMissingError if they are lost."""
         import polars as pl
 
@@ -156,7 +156,7 @@ class LiveData:
             frame = append_rows(frame, new, self.settings.validate.dev, number)
         return frame
 
-    def rows_of(self, batch: Batch) -> pl.DataFrame:
+    def rows_of(self, batch: AcceptedBatch) -> pl.DataFrame:
         """Return the rows of a batch, from the store or else from the file as it arrived."""
         import polars as pl
 

@@ -14,7 +14,7 @@ from epigram.core.errors import EpigramError, InputMissingError, ParameterError
 from epigram.core.files import read_json, sha256
 from epigram.runner.champions import champion
 from epigram.runner.retraining import inbox
-from epigram.runner.retraining.ledger import Batch, Ledger
+from epigram.runner.retraining.ledger import AcceptedBatch, Ledger
 from epigram.runner.retraining.live_data import LiveData
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _dataset_of(summary: Path) -> str | None:
     return None
 
 
-def _find(record: Ledger, file: str, taken: Sequence[Path]) -> list[Batch]:
+def _find(record: Ledger, file: str, taken: Sequence[Path]) -> list[AcceptedBatch]:
     name = Path(file).name
     in_taken = {sha256(path) for path in taken if path.name == name}
     found = [
@@ -117,7 +117,7 @@ def _find(record: Ledger, file: str, taken: Sequence[Path]) -> list[Batch]:
     return found
 
 
-def _count(live: LiveData, batches: Sequence[Batch], frame: pl.DataFrame) -> tuple[int, int]:
+def _count(live: LiveData, batches: Sequence[AcceptedBatch], frame: pl.DataFrame) -> tuple[int, int]:
     """Return how many of the batches' texts are not in `frame`, and how many are."""
     import polars as pl
 
@@ -130,7 +130,7 @@ def _count(live: LiveData, batches: Sequence[Batch], frame: pl.DataFrame) -> tup
     return int(unknown_rows(frame, rows).sum()), rows.height - drop_known(frame, rows).height
 
 
-def _copies(batches: Sequence[Batch], taken: Sequence[Path], models: Sequence[str]) -> Iterator[str]:
+def _copies(batches: Sequence[AcceptedBatch], taken: Sequence[Path], models: Sequence[str]) -> Iterator[str]:
     """Yield the places that still have the rows of withdrawn batches."""
     digests = {batch.sha256 for batch in batches}
     yield from (f"{path}; delete it" for path in taken if sha256(path) in digests)
