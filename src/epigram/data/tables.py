@@ -13,7 +13,7 @@ import polars.selectors as cs
 
 from epigram.core.config_types import nearest
 from epigram.core.errors import DataError, InputMissingError, ParameterError, ReadOptionError
-from epigram.data.decoding import guess_encoding
+from epigram.data.decoding import BOM, guess_encoding
 from epigram.data.label_values import LISTS, as_labels, split_labels
 from epigram.data.readers import KINDS, Reader
 
@@ -74,11 +74,14 @@ class TableReader(Reader):
         return rows.filter(~self.is_header(rows))
 
     def is_header(self, rows: pl.DataFrame) -> pl.Series:
-        """Return for each row whether it repeats the column names, as concatenated csv files have it; it is no data."""
+        """Return for each row whether it repeats the column names, as concatenated csv files have it; it is no data.
+
+        Each of the files may begin with a byte order mark, and write the names in another case.
+        """
         if self.label is None:
             return pl.repeat(value=False, n=rows.height, eager=True)
         label = pl.col("label") if rows.schema["label"] == pl.String else pl.col("label").list.join("\n")
-        names = (pl.col("text") == self.join.join(self.text_columns)) & (label == self.label)
+        names = _is_name(pl.col("text"), self.join.join(self.text_columns)) & _is_name(label, self.label)
         return rows.select(names.fill_null(value=False)).to_series()
 
     def describe(self, path: Path) -> tuple[list[str], int]:
@@ -101,6 +104,12 @@ class TableReader(Reader):
     def detect(cls, path: Path, options: Options) -> Options:
         """Return `options`, completed from the content of the file."""
         return options
+
+
+def _is_name(values: pl.Expr, name: str) -> pl.Expr:
+    """Return whether each string is the column name `name`; only strings of about its length are compared."""
+    plain = values.str.strip_chars(f"{BOM} ").str.to_lowercase() == name.strip().lower()
+    return pl.when(values.str.len_chars() <= len(name) + 2).then(plain).otherwise(pl.lit(value=False))
 
 
 @dataclass(frozen=True, kw_only=True)

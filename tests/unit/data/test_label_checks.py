@@ -42,6 +42,13 @@ NFD = "cafe\u0301"
         ({"1.0": 3, "1": 9}, ["differ only in number format;", '{"1.0": "1"}']),
         ({"pos\u200b": 3, "pos": 9}, ['"pos\\u200b" (3 rows) differ only in invisible characters;']),
         ({"\ufeffpos": 3, "pos": 9}, ['{"\\ufeffpos": "pos"}']),
+        ({"a/b": 3, "a": 9, "b": 4}, ['"a/b": 3;', "--label-separator '/'"]),
+        ({"a b": 3, "a": 9, "b": 4}, ["--label-separator ' '"]),
+        ({"very good": 3, "good": 9}, []),
+        ({"R&D": 3, "R": 9}, []),
+        ({"nan": 3, "pos": 9, "NULL": 1}, ['missing values, such as "nan", "NULL": 4; if these texts have no label']),
+        ({"\\N": 3, "N": 9}, ["missing values"]),
+        ({"N": 3, "nano": 9, "no": 1}, []),
         ({NFD: 3, "café": 9}, ['"cafe\\u0301" (3 rows) differ only in Unicode normalization;']),
     ],
 )

@@ -283,6 +283,9 @@ def test_repeated_header_lines_are_left_out_and_counted() -> None:
     headers = Counter[str]()
     spool_corpus(load_source("r"), Path("raw"), Path(), headers)
     assert headers == {"r.csv": 1}
+    Path("b.csv").write_text("\ufefftext,label\n" + TEN + "\ufefftext,label\nz,a\nText,Label\n", encoding="utf-8")
+    assert add_source(Path("b.csv"), name="b", text="text", label="label").rows == 11
+    assert read_back("b")["label"].unique().sort().to_list() == ["a", "b"]
     Path("s.csv").write_text("text,label\n" + TEN + "text,a\nlabel,label\n")  # no headers
     assert add_source(Path("s.csv"), name="s", text="text", label="label").rows == 12
 

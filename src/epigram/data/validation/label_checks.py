@@ -1,4 +1,4 @@
-"""Notes on labels that are probably not what the user means: several labels in one, and several spellings of one."""
+"""Notes on labels that are probably not what the user means: several in one, several spellings, or missing values."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from epigram.data.label_values import LIST_LIKE, LISTS
 MEANINGLESS = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff]|^[\u200c\u200d]+|[\u200c\u200d]+$")
 INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufe0e\ufe0f\ufeff]")
 SEPARATORS = ("|", ";", ",", "；", "，", "、")
+RARE_SEPARATORS = (" ", "/", "+", "&", "#")  # also parts of ordinary labels
+MISSING = re.compile(r"nan|null|none|nil|n/?a|<na>|#n/a|#null!|\\n|缺失|未标注", re.IGNORECASE)
 SURROUNDING = " \t\"'“”‘’.,:;!?()[]<>。，：；！？（）【】《》「」"
 MAX_NOTES = 5  # groups of spellings that are listed one by one
 
@@ -49,7 +51,7 @@ def rows_by_label(lists: Mapping[tuple[str, ...], int]) -> dict[str, int]:
 
 def label_notes(rows: Rows) -> list[str]:
     """Return notes on the labels, with the setting of data/sources that resolves each."""
-    return [*_joined_labels(rows), *_spellings(rows)]
+    return [*_joined_labels(rows), *_spellings(rows), *_missing_values(rows)]
 
 
 def list_notes(lists: Mapping[tuple[str, ...], int]) -> list[str]:
@@ -73,6 +75,8 @@ def _joined_labels(rows: Rows) -> list[str]:
         for part in [*(part for parts in joined.values() for part in parts), *(set(rows) - joined.keys())]:
             number[part] += 1
         found[separator] = [label for label, parts in joined.items() if any(number[part] > 1 for part in parts)]
+    for separator in RARE_SEPARATORS:
+        found[separator] = [label for label in rows if separator in label and _parts(label, separator) <= set(rows)]
     return [
         f"rows with labels that look like several labels in one, such as {list_names(map(_quoted, labels), 3)}: "
         f'{sum(rows[label] for label in labels):,}; if they are, set read.label_separator: "{separator}" and task: '
@@ -103,6 +107,17 @@ def _spellings(rows: Rows) -> list[str]:
         )
     more = len(several) - MAX_NOTES
     return [*notes, *([f"{more} more groups of labels differ only in spelling"] if more > 0 else [])]
+
+
+def _missing_values(rows: Rows) -> list[str]:
+    """Return a note on labels with which programs write a missing value."""
+    if not (labels := [label for label in rows if MISSING.fullmatch(label)]):
+        return []
+    return [
+        f"rows with labels that look like missing values, such as {list_names(map(_quoted, labels), 3)}: "
+        f"{sum(rows[label] for label in labels):,}; if these texts have no label, empty the cells and add the file "
+        "again (epigram add --replace)"
+    ]
 
 
 def _quoted(label: str) -> str:
