@@ -39,9 +39,12 @@ NARROW = {
     "mac_roman": WESTERN,
     "cp850": WESTERN,
 }
+OWN = {encoding: NARROW[encoding] for encoding in ("gb18030", "cp1252", "big5hkscs")}
 RARE = {"mac_roman", "cp850"}  # encodings that are less likely a priori
 RARE_COST = 12.0  # bits
 MARGIN = 8.0  # bits by which the best reading must be better than the next
+USUAL_COST = 10.0  # average bits of a character that is not ASCII, in a text that is read rightly
+LINE_MARGIN = 24.0  # the same for a single line, which may consist of two rare characters
 MAX_COST = dict.fromkeys(FREQUENT, 14.0) | dict.fromkeys(
     WESTERN, 12.0
 )  # average bits of a character that is not ASCII, in a plausible text
@@ -60,8 +63,12 @@ class Reading:
     @property
     def is_plausible(self) -> bool:
         """Whether the text looks like a text of its language at all."""
+        return self.costs_at_most(MAX_COST[self.language], MARGIN)
+
+    def costs_at_most(self, average: float, more: float = 0.0) -> bool:
+        """Return whether a character that is not ASCII costs at most `average` bits, and all of them `more` bits."""
         others = sum(character > "\x7f" for character in self.text)
-        return self.cost - ASCII_COST * (len(self.text) - others) <= MAX_COST[self.language] * others + MARGIN
+        return self.cost - ASCII_COST * (len(self.text) - others) <= average * others + more
 
     def show(self, line: bytes) -> str:
         """Return how the encoding reads `line`."""
@@ -132,7 +139,25 @@ def _decide(utf8: Sample, others: Sample) -> str:
         raise ReadOptionError(f"{where} is not UTF-8, and its encoding is not certain: {shown}", "encoding")
     if mixed := next((where for where, line in utf8.lines if _is_rather_utf8(line, best.encoding)), None):
         raise DataError(f"{mixed} is UTF-8, but {where} is not; convert the whole text to UTF-8")
+    for where, line in others.lines:
+        _check_same(where, line, best.encoding)
     return best.encoding
+
+
+def _check_same(where: str, line: bytes, encoding: str) -> None:
+    """Raise DataError for a line that is no likely text in the text's `encoding`, but a likely one in another."""
+    text = _decode(line, encoding)
+    if text is None:  # its reader names the byte
+        return
+    cost, language = most_likely_language(text, NARROW[encoding])
+    own = Reading(cost, encoding, language, text)
+    if own.costs_at_most(USUAL_COST):  # other readings take time
+        return
+    best = _rank(line, OWN if own.is_plausible else NARROW)[0]
+    if best.cost + (LINE_MARGIN if own.is_plausible else MARGIN) < own.cost:
+        raise DataError(
+            f"{where} is not {encoding}, but other lines are: {best.show(line)}; convert the whole text to UTF-8"
+        )
 
 
 def _rank(sample: bytes, encodings: Mapping[str, Sequence[str]]) -> list[Reading]:
