@@ -157,7 +157,7 @@ def mhal(width: int) -> Whole:
         a, o = mhal_paper.evidence(z, read), mhal_paper.sentence(mhal_paper.text_scores(z, read), groups)
         total += 0.9 * cross_entropy(softmax(o), label) + 0.7 * mhal_paper.token_loss(a, own)
         total += 0.5 * mhal_paper.attention_loss(softmax(a), label, groups, 0.15)
-        total += 0.3 * mhal_paper.likeness(mhal_paper.queries(z, read))
+        total += 0.3 * mhal_paper.likeness(mhal_paper.queries(z, read)) / len(ids)
         found.append(o)
     total += len(ids) * 0.4 * language_cost(model.encoder, ids, spellings)
     return Whole(model, replace(tokens, labels=torch.tensor(wide)), torch.tensor(gold), np.stack(found), total)

@@ -23,6 +23,7 @@ from epigram.data.validation.validate import validate
 from epigram.text.lines import decode_arguments, decode_lines, read_lines
 from tests.support.sources import CSV, corpus
 
+MIXED = "房間很好，早餐不錯,好\n"
 ZH = "房间很干净,好评\n服务态度很差,差评\n早餐非常丰富,好评\n下次还会再来,好评\n"
 TRADITIONAL = "服務很好,好評\n早餐難以下嚥,差評\n房間很髒,差評\n這間酒店的環境很好,好評\n"
 KANA = "【限定】カメラ 0 ￥￥￥,赢\n【限定】カメラ 1 ★★★,输\n"
@@ -111,6 +112,12 @@ def test_other_encodings_are_refused_with_two_readings(text: str, encoding: str,
             "line 5 is not UTF-8.*or has another encoding$",
         ),
         (ZH.encode("gbk") * 20 + ZH.encode(), "line 81 is UTF-8, but .*line 1 is not; convert"),
+        (ZH.encode("gbk") * 20 + MIXED.encode("big5"), "line 81 is not gb18030, but other lines are: big5hkscs"),
+        (ZH.encode("gbk") * 5 + MIXED.encode("big5") * 40, "is not big5hkscs, but other lines are: gb18030"),
+        (
+            "schön und groß,gut\n".encode("cp1252") * 60 + ZH.encode("gbk"),
+            "line 6[1-4] is not cp1252, but other lines are",
+        ),
         (bytes(byte | 0x80 for byte in Random(1).randbytes(200)), "line 1 is not UTF-8; the text is damaged or has an"),
         (b"a\0b\0\1\0\0\0\0\0\0", "line 1 has a NUL byte"),
         (b"text,label\ngo\0od,1\n", "line 2 has a NUL byte"),
