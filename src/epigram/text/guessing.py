@@ -153,7 +153,7 @@ def _check_same(where: str, line: bytes, encoding: str) -> None:
     own = Reading(cost, encoding, language, text)
     if own.costs_at_most(USUAL_COST):  # other readings take time
         return
-    best = _rank(line, OWN if own.is_plausible else NARROW)[0]
+    best = min([own, *_rank(line, OWN if own.is_plausible else NARROW)])
     if best.cost + (LINE_MARGIN if own.is_plausible else MARGIN) < own.cost:
         raise DataError(
             f"{where} is not {encoding}, but other lines are: {best.show(line)}; convert the whole text to UTF-8"

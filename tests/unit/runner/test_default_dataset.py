@@ -71,18 +71,9 @@ def test_add_writes_utf_8_in_every_locale_and_only_its_own_lines(tmp_path: Path)
     shutil.copy(ROOT / "params.yaml", tmp_path)
     (tmp_path / "评论.csv").write_bytes(csv(ROWS).replace("good", "好").encode("gb18030"))
     program = ["-c", "from epigram.cli import program; program()", "add", "评论.csv", "--name", "mine"]
-    command = [
-        sys.executable,
-        "-S",
-        *program,
-    ]  # site reads the path of an editable installation in the locale's encoding
-    locale = {
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "PYTHONUTF8": "0",
-        "PYTHONCOERCECLOCALE": "0",
-        "LC_ALL": "C",
-        "PYTHONIOENCODING": "",
-    }
+    command = [sys.executable, "-S", *program]  # site would read the path of the source in the locale's encoding
+    locale = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", "PYTHONIOENCODING": ""}
+    locale["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(
         command, cwd=tmp_path, env={**os.environ, **locale}, capture_output=True, encoding="ascii", check=False
     )
