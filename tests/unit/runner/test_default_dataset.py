@@ -64,16 +64,15 @@ def test_a_data_set_that_the_user_chose_stays(content: str, params: Path) -> Non
     assert params.read_text() == content
 
 
+@pytest.mark.skipif(not str(ROOT).isascii(), reason="PyTorch cannot be imported from such a folder in the C locale")
 def test_add_writes_utf_8_in_every_locale_and_only_its_own_lines(tmp_path: Path) -> None:
     """In the C locale, a file that is opened without an encoding is ASCII; in zh_CN.GBK, it is GBK."""
     (tmp_path / "data/sources").mkdir(parents=True)
     shutil.copy(ROOT / "data/sources/pocket_zh.yaml", tmp_path / "data/sources")
     shutil.copy(ROOT / "params.yaml", tmp_path)
     (tmp_path / "评论.csv").write_bytes(csv(ROWS).replace("good", "好").encode("gb18030"))
-    program = ["-c", "from epigram.cli import program; program()", "add", "评论.csv", "--name", "mine"]
-    command = [sys.executable, "-S", *program]  # site would read the path of the source in the locale's encoding
+    command = [sys.executable, "-c", "from epigram.cli import program; program()", "add", "评论.csv", "--name", "mine"]
     locale = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C", "PYTHONIOENCODING": ""}
-    locale["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     done = subprocess.run(
         command, cwd=tmp_path, env={**os.environ, **locale}, capture_output=True, encoding="ascii", check=False
     )
