@@ -13,12 +13,11 @@ import polars as pl
 
 from epigram.core.errors import DataError, InputMissingError, ReadOptionError
 from epigram.text.guessing import detect_encoding
-from epigram.text.lines import check_encoding
+from epigram.text.lines import BOM, check_encoding
 
 BLOCK_SIZE = 8 << 20
 UTF_8 = {"utf-8", "utf-8-sig"}
 WIDE = ("utf-16", "utf-32", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
-BOM = "\ufeff"
 # first bytes of files that are not text, and advice for each
 BINARY = {
     b"\x1f\x8b": "is compressed (gzip); unpack it, for example with gunzip",

@@ -13,9 +13,10 @@ import polars.selectors as cs
 
 from epigram.core.config_types import nearest
 from epigram.core.errors import DataError, InputMissingError, ParameterError, ReadOptionError
-from epigram.data.decoding import BOM, guess_encoding
+from epigram.data.decoding import guess_encoding
 from epigram.data.label_values import LISTS, as_labels, split_labels
 from epigram.data.readers import KINDS, Reader
+from epigram.text.lines import BOM
 
 RAW = "\0json"  # column with the JSON object of each row, for output; the columns before it are also in the object
 STRINGS = pl.List(pl.String)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from epigram.models.recipe import Preset, Recipe
 
 PAPER = "DMSP/DDCF (2024)"
@@ -29,17 +31,24 @@ RECIPES = [
 ]
 
 
+# What rows of Table 4 have beside the sizes that they share: encoder and head.
+ROWS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "mlp": ({"hidden": 1024}, {}),
+    "smsp": ({}, {"mode": "deep"}),
+}
+
+
 def _preset(recipe: Recipe) -> Preset:
     """Return the sizes of rows of the paper's Table 4: MLP 4, SMSP 10, SMSP-E 3, and DC and DMSP of five layers.
 
     MLP's hidden layers are twice as wide. A single classifier on the last layer learns with one on each other layer.
     """
-    mode = recipe.head["mode"]
-    ensemble = {"mode": "deep"} if recipe.name == "smsp" else {} if mode == "last" else {"loss": "all"}
+    mode, (encoder, head) = recipe.head["mode"], ROWS.get(recipe.name, ({}, {}))
+    ensemble = {} if mode == "last" else {"loss": "all"}
     control = {"rule": "equation", "drop": "last"} if mode == "control" else {}
     return Preset(
-        encoder={"width": 64, "hidden": 1024 if recipe.name == "mlp" else 512, "depth": recipe.encoder["depth"]},
-        head={"hidden": 128, **ensemble, **control},
+        encoder={"width": 64, "hidden": 512, "depth": recipe.encoder["depth"], **encoder},
+        head={"hidden": 128, **ensemble, **control, **head},
         train={"optimizer": "adam", "weight_decay": 0.0, "max_length": 100},
     )
 

@@ -75,7 +75,7 @@ PREDICTOR = SimpleNamespace(
 # What a worker returns; a command ends at any other worker.
 ANSWERS: dict[str, Any] = {"open_predictor": PREDICTOR, "require_signature": None, "check_output": None, "history": []}
 ANSWERS |= {"reserve": "grid", "verify": [], "read_provenance": {}, "list_systems": [], "run_checks": []}
-ANSWERS |= {"tag_messages": []}
+ANSWERS["tag_messages"] = []
 
 PLAN = RunPlan(dataset="planned", seeds=[0], views={"token": {}}, systems={"mlp": {"view": "token"}})
 

@@ -76,7 +76,7 @@ def _joined_labels(rows: Rows) -> list[str]:
             number[part] += 1
         found[separator] = [label for label, parts in joined.items() if any(number[part] > 1 for part in parts)]
     for separator in RARE_SEPARATORS:
-        found[separator] = [label for label in rows if separator in label and _parts(label, separator) <= set(rows)]
+        found[separator] = [label for label in rows if separator in label and _parts(label, separator) <= rows.keys()]
     return [
         f"rows with labels that look like several labels in one, such as {list_names(map(_quoted, labels), 3)}: "
         f'{sum(rows[label] for label in labels):,}; if they are, set read.label_separator: "{separator}" and task: '

@@ -163,9 +163,9 @@ class LiveData:
         from epigram.data.incoming_rows import read_rows
 
         original, rows = batch.kept
-        source = row_source(self.root, self.name, self.settings.retrain.encoding)
         if stored := self.store.find(rows):
             return pl.read_parquet(stored)
+        source = row_source(self.root, self.name, self.settings.retrain.encoding)
         taken = inbox.inbox_folder(self.root, self.settings.retrain.incoming) / inbox.ARCHIVE
         for file in (self.store.find(original), *inbox.files_in(taken)):
             if file and sha256(file) == batch.sha256:
