@@ -27,6 +27,7 @@ from tests.drill.bench import LEARNING, NEURAL, STAGE, Bench
 from tests.drill.checks import TRACEBACK, Reached, reached, tail, unclear
 from tests.drill.place import Ended, Running, kill, state_of
 from tests.drill.sources import MANNERS, served
+from tests.support.processes import command_line
 
 CLOCK = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 PLACES = (".", "data", "data/models", "data/encoded", ".dvc", ".dvc/cache", ".dvc/tmp", ".epigram", "runs")
@@ -182,7 +183,7 @@ def _target(to: str, bench: Bench, running: Running, seconds: float) -> int | No
     if to == "stage" or not now:
         return now and pid
     for each in psutil.Process(now).parents() if psutil.pid_exists(now) else []:  # other processes of DVC may wait
-        if "runner/dvc/repro.py" in " ".join(each.cmdline()):
+        if "runner/dvc/repro.py" in command_line(each):
             return each.pid
     return None
 

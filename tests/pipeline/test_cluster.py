@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from epigram.runner.scheduling.gpus import VISIBLE
-from tests.support.processes import gone, until
+from tests.support.processes import command_line, gone, until
 from tests.support.toy import Toy
 
 pytest.importorskip("prefect_ray", reason="requires the extra ray")
@@ -79,7 +79,7 @@ def test_nothing_outlives_a_flow_that_is_ended(toy: Toy, number: signal.Signals)
     command = toy.command(*RAY)
     until((toy.told / "child").exists)
     family = psutil.Process(command.pid).children(recursive=True)
-    agents = [process for process in family if " ".join(process.cmdline()).strip() in AGENTS]
+    agents = [process for process in family if command_line(process) in AGENTS]
     stage = psutil.Process(int((toy.told / "child").read_text()))
     command.send_signal(number)
     _, errors = command.communicate(timeout=120)

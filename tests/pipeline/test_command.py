@@ -12,7 +12,7 @@ import pytest
 
 from epigram.runner.scheduling.gpus import VISIBLE
 from tests.support.bad_input import epigram
-from tests.support.processes import gone, until
+from tests.support.processes import command_line, gone, until
 from tests.support.toy import Toy
 
 
@@ -110,7 +110,9 @@ def test_a_run_ends_at_once_when_its_server_is_killed(toy: Toy) -> None:
     command = toy.command()
     until((toy.told / "child").exists)
     family = psutil.Process(command.pid).children(recursive=True)
-    server = next(each for each in family if "epigram.runner.service.server_app" in " ".join(each.cmdline()[:6]))
+    server = next(
+        each for each in family if "epigram.runner.service.server_app" in " ".join(command_line(each).split()[:6])
+    )
     server.kill()
     _, errors = command.communicate(timeout=20)
     assert command.returncode == 75

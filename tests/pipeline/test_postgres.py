@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.processes import gone, until
+from tests.support.processes import command_line, gone, until
 from tests.support.serving import DEPLOYMENTS, Serving, refused, written
 from tests.support.toy import Toy
 
@@ -93,8 +93,8 @@ def test_a_schedule_fires_on_postgresql_and_the_password_stays_secret(done: Toy,
         assert not list(done.told.rglob("*.db"))
         assert written(done, PASSWORD) == []
         family = serving.family()
-        assert not any(PASSWORD in word for process in family for word in process.cmdline())
-        worker = next(each for each in family if "worker" in each.cmdline())
+        assert not any(PASSWORD in command_line(process) for process in family)
+        worker = next(each for each in family if "worker" in command_line(each).split())
         assert not any(PASSWORD in value for value in worker.environ().values())
         assert serving.stop().returncode == 0
         until(lambda: all(map(gone, family)), 5)

@@ -23,6 +23,14 @@ def gone(process: psutil.Process) -> bool:
     return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
 
+def command_line(process: psutil.Process) -> str:
+    """Return the words with which a process was started, separated by spaces; "" if it has ended."""
+    try:
+        return " ".join(process.cmdline()).strip()
+    except psutil.NoSuchProcess:
+        return ""
+
+
 def alive(pid: int) -> bool:
     """Return whether the process `pid` runs."""
     try:

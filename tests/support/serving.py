@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import psutil
 
-from tests.support.processes import until
+from tests.support.processes import command_line, until
 from tests.support.toy import Toy
 
 QUICK = {
@@ -117,7 +117,7 @@ class Serving:
 
     def engine(self) -> psutil.Process:
         """Return the process of the active flow run."""
-        return next(each for each in self.family() if each.cmdline()[-2:] == ["-m", "prefect.engine"])
+        return next(each for each in self.family() if command_line(each).endswith("-m prefect.engine"))
 
     def stop(self) -> subprocess.CompletedProcess[str]:
         """Stop the service from another process, as `make stop` does."""
