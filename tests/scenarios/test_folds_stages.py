@@ -15,8 +15,9 @@ from epigram.evaluation.records.results import read_evaluation
 from epigram.evaluation.tuning.temperature import fit_temperature
 from epigram.evaluation.tuning.thresholds import tuned_thresholds
 from epigram.inference.predictors.predictor import Predictor
+from epigram.models.manifest import TrainingFacts
 from epigram.models.predict import Predicted
-from epigram.models.serialization import load
+from epigram.models.serialization import load, read_out_of_fold
 from epigram.models.settings import System
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
@@ -192,15 +193,26 @@ def test_no_model_is_pruned(single: Workshop) -> None:
     assert record["seeds"][0]["accepted"] is False
 
 
-def test_a_deep_model_is_not_pruned_without_dev(tmp_path: Path) -> None:
-    shop = prepared(
-        Workshop(tmp_path), without_dev(one_label), ["transformer"], folds=2, prune={"threshold": 1.0, "tolerance": 1.0}
-    )
+@pytest.mark.parametrize(("rows", "task"), [(one_label, "single"), (several_labels, "multi")])
+def test_a_deep_model_is_cut_where_the_folds_say(rows: Any, task: str, tmp_path: Path) -> None:
+    """The texts are easy, so that a layer or two are enough. The predictions of the folds stay as they are."""
+    settings = {"rule": "shallowest", "tolerance": 0.02, "epochs": 1}
+    shop = prepared(Workshop(tmp_path), without_dev(rows), ["transformer"], folds=2, task=task, prune=settings)
     train(shop, "transformer")
     prune(shop, "transformer")
+    whole, cut = (load(shop.root / f"data/{stage}/transformer/seed-0") for stage in ("models", "pruned"))
+    scores = read_json(whole.folder / "manifest.json")["layer_scores"]
+    kept = next(depth for depth, score in enumerate(scores, 1) if score > max(scores) - 0.02)
     seed = read_json(shop.root / "data/pruned/transformer/pruning.json")["seeds"][0]
-    assert seed["reason"] == "train has folds, so that no dev rows can judge a shallower model"
-    assert (seed["depth"], seed["accepted"]) == (3, False)
+    assert (seed["depth_full"], seed["depth"], cut.model.depth) == (3, kept, kept)
+    assert kept < 3 and seed["accepted"]
+    assert [point["classifier_score"] for point in seed["tradeoff"]] == scores
+    assert (cut.thresholds, cut.model.temperature) == (whole.thresholds, whole.model.temperature)
+    predicted, manifests = (
+        [each(saved.folder) for saved in (whole, cut)] for each in (read_out_of_fold, TrainingFacts.read)
+    )
+    assert (predicted[0] == predicted[1]).all()
+    assert manifests[0].dev_accuracy == manifests[1].dev_accuracy
     evaluate(shop, "transformer")
 
 

@@ -12,15 +12,16 @@ import torch
 
 from epigram.evaluation.records.pruning_record import SeedPruning
 from epigram.models.manifest import TrainingFacts
+from epigram.models.predict import text_scores
 from epigram.models.serialization import Saved
 from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.depth_control import DepthControl
 from epigram.pruning import depth as module
 from epigram.pruning.depth import PruningResult, layer_accuracies, prune, truncated_copy
-from epigram.pruning.probe import probe
 from epigram.pruning.settings import PruneSettings
 from epigram.pruning.tradeoff import seed_record
 from epigram.training.config import TrainingConfig
+from epigram.training.frozen.probe import probe
 from epigram.training.loop.trainer import Trainer
 from tests.support.layered import (
     CONTEXT,
@@ -51,29 +52,34 @@ def pruned(model: Any, *, rate: float = STILL, dev: Any = None, **settings: Any)
 # --- accuracies (α) of the layers
 
 
+def scores_of(model: Any, train: Any, dev: Any, classes: int, **options: Any) -> list[float]:
+    """Return the accuracies of fitted classifiers on the layers."""
+    return text_scores(probe(model, train, dev, classes, **options), dev, "sentence", multi=False)
+
+
 def test_the_probe_scores_each_layer_in_its_place() -> None:
     """A layer with constant output gives the majority class (1/2); two wrong words of eight give 6/8, one 7/8."""
     layers = (SILENT, TWO_WRONG, RIGHT, ONE_WRONG)
-    assert probe(model_of(*layers), texts_of(), texts_of(), 2) == [0.5, 0.75, 1.0, 0.875]
+    assert scores_of(model_of(*layers), texts_of(), texts_of(), 2) == [0.5, 0.75, 1.0, 0.875]
 
 
 def test_the_probe_learns_from_train_and_is_scored_on_dev() -> None:
     """Dev has swapped labels: a probe fitted on train is always wrong there."""
     opposite = texts_of(labels=OPPOSITE)
-    assert probe(model_of(RIGHT, ONE_WRONG), texts_of(), opposite, 2) == [0.0, 0.125]
+    assert scores_of(model_of(RIGHT, ONE_WRONG), texts_of(), opposite, 2) == [0.0, 0.125]
 
 
 def test_the_probe_reads_dev_by_the_scale_of_train() -> None:
     """Dev has only words of class 1: standardized by their own mean, they would be zero."""
-    assert probe(model_of(RIGHT, OPPOSITE), texts_of(), texts_of([4, 5, 6, 7, 7]), 2) == [1.0, 1.0]
+    assert scores_of(model_of(RIGHT, OPPOSITE), texts_of(), texts_of([4, 5, 6, 7, 7]), 2) == [1.0, 1.0]
 
 
 def test_the_probe_takes_evenly_spaced_rows_of_train() -> None:
     """Three of eleven rows are used: the first, the middle and the last; the other rows have the opposite labels."""
     words = [0, 0, 5, 1, 5, 4, 6, 2, 3, 6, 7]
     labels = [0, 1, 0, 1, 0, 1, 0, 1, 1, 0, 1]
-    assert probe(model_of(RIGHT), texts_of(words, labels), texts_of(), 2, rows=3) == [1.0]
-    assert probe(model_of(RIGHT), texts_of(words, labels), texts_of(), 2) == [0.0]
+    assert scores_of(model_of(RIGHT), texts_of(words, labels), texts_of(), 2, rows=3) == [1.0]
+    assert scores_of(model_of(RIGHT), texts_of(words, labels), texts_of(), 2) == [0.0]
 
 
 def test_a_head_with_a_classifier_on_each_layer_is_scored_by_them_and_not_by_a_probe() -> None:
@@ -93,7 +99,7 @@ def test_the_classifier_on_the_embeddings_is_no_layer() -> None:
 def test_the_state_of_each_text_comes_back_to_its_own_row() -> None:
     """Texts are read from the shortest to the longest, which is not their order."""
     train, dev = texts_of(times=[5, 1, 4, 2, 3, 1, 2, 5]), texts_of(times=[1, 2, 3, 4, 4, 3, 2, 1])
-    assert probe(model_of(ONE_WRONG, RIGHT), train, dev, 2) == [0.875, 1.0]
+    assert scores_of(model_of(ONE_WRONG, RIGHT), train, dev, 2) == [0.875, 1.0]
 
 
 # --- dropped layers
@@ -168,6 +174,41 @@ def test_classifiers_go_with_their_layers() -> None:
     assert [round(float(each.out.bias.detach()[0])) for each in found.model.head.classifiers] == [0, 1, 2]
 
 
+@pytest.mark.parametrize(
+    ("scores", "kept", "reason"),
+    [
+        # by the rows of train the rule would keep the second layer too, and no fine-tuned model is evaluated
+        ([0.8, 0.8, 0.85], 1, "2 of 3 layers dropped; out-of-fold accuracy 85.0 → 80.0 before fine-tuning"),
+        ([0.6, 0.8, 0.85], 2, "1 of 3 layers dropped; out-of-fold accuracy 85.0 → 80.0 before fine-tuning"),
+        ([0.6, 0.65, 0.7], 3, "the rule keeps all 3 layers: 0 are above the threshold, 3 are not"),
+        (
+            [0.6, 0.75, 0.9],
+            3,
+            "dropping 1 of 3 layers costs too much: out-of-fold accuracy 90.0 → 75.0 before fine-tuning; "
+            "all layers are kept",
+        ),
+        ([], 3, "the folds of train have no scores of the layers; train it again"),
+    ],
+)
+def test_without_dev_the_scores_of_the_folds_choose_the_layers(scores: list[float], kept: int, reason: str) -> None:
+    layers = [SILENT, ONE_WRONG, RIGHT]
+    model = model_of(*layers)
+    model.temperature.fill_(2.0)
+    found = prune(
+        model,
+        texts_of(),
+        None,
+        classes=2,
+        settings=PruneSettings(epochs=3, tolerance=0.1, **SHALLOWEST),
+        config=replace(CONFIG, learning_rate=STILL),
+        seed=0,
+        layer_scores=scores,
+    )
+    assert (found.reason, found.accepted, found.accuracies) == (reason, kept < 3, tuple(scores))
+    assert layers_of(found.model) == layers[:kept]
+    assert float(found.model.temperature) == 2.0  # the folds have fitted it
+
+
 # --- acceptance of the pruned model
 
 
@@ -179,7 +220,8 @@ def test_a_pruning_that_costs_too_much_is_refused() -> None:
     assert not found.accepted and found.model is model
     assert layers_of(model) == [OPPOSITE, RIGHT]
     assert all(torch.equal(model.state_dict()[name], tensor) for name, tensor in before.items())
-    assert found.reason == "dropping 1 of 2 layers costs 100.0 points on dev; all layers are kept"
+    scores = "dev accuracy 100.0 → 0.0 after fine-tuning"
+    assert found.reason == f"dropping 1 of 2 layers costs too much: {scores}; all layers are kept"
     assert (found.dev_before, found.dev_after) == (1.0, 0.0)
 
 

@@ -78,6 +78,7 @@ class TrainingFacts:
     training: dict[str, Any]  # fields of the training settings
     provenance: dict[str, str] = field(default_factory=dict)  # checksums; empty for a model of an older version
     hardware: dict[str, str] = field(default_factory=dict)  # device, precision, PyTorch; empty likewise
+    layer_scores: list[float] = field(default_factory=list)  # out-of-fold score of each layer, if train has folds
 
     @property
     def by_gradient(self) -> bool:
@@ -93,7 +94,7 @@ class TrainingFacts:
     def read(cls, folder: Path) -> TrainingFacts:
         """Read the manifest of a trained or pruned model. Raises InputMissingError, or DataError that names the key."""
         content, hints = read_json(folder / MANIFEST), get_type_hints(cls)
-        values = {"provenance": {}, "hardware": {}, **content} if isinstance(content, dict) else {}
+        values = {"provenance": {}, "hardware": {}, "layer_scores": [], **content} if isinstance(content, dict) else {}
         for name, hint in hints.items():
             if not has_type(values.get(name), hint):
                 raise DataError(f"{folder / MANIFEST} has no valid {name}; train the model again (dvc repro)")

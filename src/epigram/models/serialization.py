@@ -129,6 +129,7 @@ def save_changed(
         facts={**manifest.read_facts(saved.folder), **facts},
         thresholds=thresholds,
         history=read_json(history) if history.exists() else None,
+        out_of_fold=read_out_of_fold(saved.folder) if (saved.folder / OUT_OF_FOLD).exists() else None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +15,12 @@ from epigram.models.precision import Precision
 from epigram.models.predict import TOKEN_F1, ScoredLabels, dev_score, predict, score_name, text_scores
 from epigram.nn.heads.layer_ensemble import LayerEnsembleHead
 from epigram.nn.layers.depth_control import DepthControl
-from epigram.pruning.probe import probe
 from epigram.pruning.settings import PruneSettings
 from epigram.pruning.token_probe import labelled_texts, probe_tokens
 from epigram.training.config import TrainingConfig
+from epigram.training.frozen.probe import layer_votes
 from epigram.training.loop.checkpoints import Checkpoints
+from epigram.training.loop.plan import WHOLE
 from epigram.training.loop.progress import Report
 from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
@@ -47,18 +49,11 @@ def layer_accuracies(
     precision: Precision = "auto",
     scored: ScoredLabels = "sentence",
 ) -> list[float]:
-    """Return the score α of every layer on dev: of the labels that `scored` names, as for the whole model.
-
-    The head's own base classifiers are used if it has one per layer; otherwise classifiers are fitted on the layers.
-    """
-    if isinstance(model.head, LayerEnsembleHead) and model.head.config.mode != "last":
-        parts = predict(model, dev, precision=precision).parts
-        assert parts is not None
-        # without the classifier on the embeddings, if there is one
-        return text_scores(parts[-model.depth :], dev, scored, multi=model.multi)
+    """Return the score α of every layer on dev: of the labels that `scored` names, as for the whole model."""
     if scored == "token":
         return probe_tokens(model, train, dev)
-    alphas = probe(model, train, dev, classes, scored)
+    votes = layer_votes(model, train, dev, classes, precision)
+    alphas = text_scores(votes, dev, scored, multi=model.multi)
     if scored not in TOKEN_F1:
         return alphas
     return [(text + token) / 2 for text, token in zip(alphas, probe_tokens(model, train, dev), strict=True)]
@@ -82,6 +77,7 @@ def prune(
     config: TrainingConfig,
     seed: int,
     by_gradient: bool = True,
+    layer_scores: Sequence[float] = (),
     report: Report | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> PruningResult:
@@ -89,23 +85,28 @@ def prune(
 
     Otherwise the result holds the original model. The shallower model is fine-tuned for `settings.epochs` epochs at the
     learning rate of the original training. `by_gradient`: the original was trained by gradient descent; any other
-    model is not pruned, because fine-tuning would change its kind. Without `dev`, which folds of train
-    replace, no model is pruned.
+    model is not pruned, because fine-tuning would change its kind. Without `dev`, which folds of train replace, the
+    `layer_scores` of the folds' models choose the layers, and the score of the last remaining one judges the depth.
     """
     if (obstacle := _obstacle(model, train, settings, config, by_gradient)) is not None:
         return PruningResult(model=model, reason=obstacle)
-    if dev is None:
-        return PruningResult(model=model, reason="train has folds, so that no dev rows can judge a shallower model")
+    if dev is None and not layer_scores:
+        return PruningResult(model=model, reason="the folds of train have no scores of the layers; train it again")
     control = DepthControl(
         threshold=settings.threshold, tolerance=settings.tolerance, rule=settings.rule, drop=settings.drop
     )
-    alphas = layer_accuracies(model, train, dev, classes, config.precision, config.stop_on)
-    before = dev_score(predict(model, dev, precision=config.precision), dev, config.stop_on)
+    smaller = copy.deepcopy(model)
+    if dev is None:
+        alphas, plan, named = list(layer_scores), WHOLE, "out-of-fold {} {:.1f} → {:.1f} before fine-tuning"
+        before = alphas[-1]
+    else:
+        alphas = layer_accuracies(model, train, dev, classes, config.precision, config.stop_on)
+        plan, named = None, "dev {} {:.1f} → {:.1f} after fine-tuning"
+        before = dev_score(predict(model, dev, precision=config.precision), dev, config.stop_on)
+        smaller.temperature.fill_(1.0)  # it is fitted again after fine-tuning
     score = score_name(config.stop_on, multi=model.multi)
     facts: dict[str, Any] = {"threshold": control.xi(alphas), "score": score, "accuracies": tuple(alphas)}
     facts["dev_before"] = before
-    smaller = copy.deepcopy(model)
-    smaller.temperature.fill_(1.0)  # it is fitted again after fine-tuning
     dropped = drop_layers(smaller, alphas, control)
     if dropped == 0:
         good, weak = control.counts(alphas)
@@ -113,15 +114,14 @@ def prune(
         return PruningResult(model=model, reason=reason, dev_after=before, **facts)
     tuned = TrainingConfig(**{**vars(config), "epochs": settings.epochs, "min_steps": 0, "warmup": 0.0})
     record = Trainer(
-        smaller, label_objective(train, dev, tuned), seed=seed, report=report, checkpoints=checkpoints
+        smaller, label_objective(train, dev, tuned), seed=seed, report=report, checkpoints=checkpoints, plan=plan
     ).run()
-    after, _ = record.score
+    after = alphas[control.remaining_layers(alphas)[-1]] if dev is None else record.score[0]
+    scores = named.format(score, 100 * before, 100 * after)
     if clearly_above(before - after, settings.tolerance):
-        cost = f"{100 * (before - after):.1f} points on dev"
-        reason = f"dropping {dropped} of {model.depth} layers costs {cost}; all layers are kept"
+        reason = f"dropping {dropped} of {model.depth} layers costs too much: {scores}; all layers are kept"
         return PruningResult(model=model, reason=reason, dev_after=after, **facts)
-    scores = f"dev {score} {100 * before:.1f} → {100 * after:.1f}"
-    reason = f"{dropped} of {model.depth} layers dropped; {scores} after fine-tuning"
+    reason = f"{dropped} of {model.depth} layers dropped; {scores}"
     facts = {**facts, "dev_after": after, "dev_accuracy": record.accuracy}
     return PruningResult(model=smaller, reason=reason, accepted=True, **facts)
 

@@ -50,6 +50,7 @@ def prune_model(name: str, view: View, folder: Path, settings: PruneSettings, ou
             config=config,
             seed=facts.seed,
             by_gradient=facts.by_gradient,
+            layer_scores=facts.layer_scores,
             report=printer,
             checkpoints=checkpoints,
         )
@@ -64,8 +65,13 @@ def _write(
     if not pruned.accepted:
         shutil.copytree(saved.folder, out)
         return
-    thresholds, trained = tune(pruned.model, view, saved.frame, config.precision), read_provenance(saved.folder)
+    trained = read_provenance(saved.folder)
     parameters = parameters_hash(trained=trained.get("parameters"), prune=vars(settings))
     provenance = {**trained, "data": view.fingerprint, "parameters": parameters}
+    if view.folds:  # no rows to tune on: the shallower model keeps what the folds chose, and their predictions
+        thresholds = saved.thresholds if view.task == "multi" else None
+        save_changed(out, saved, pruned.model, {PROVENANCE: provenance}, thresholds)
+        return
+    thresholds = tune(pruned.model, view, saved.frame, config.precision)
     facts = {"dev_accuracy": pruned.dev_accuracy, PROVENANCE: provenance}
     save_changed(out, saved, pruned.model, facts, thresholds)

@@ -13,7 +13,7 @@ from torch import Tensor
 from epigram.core.arrays import Ragged
 from epigram.models.batches import Rows, TextBatches
 from epigram.models.predict import Predicted
-from epigram.pruning.probe import fit_classifiers
+from epigram.training.frozen.probe import fit_classifiers
 
 BATCH = 256  # texts
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.models.predict import Predicted
+from epigram.models.predict import Predicted, text_score
 from epigram.nn.pretrained.warm_start import find_pretrained
 from epigram.text.dataset.encoded_dataset import fold_folder
 from epigram.training import fitters
@@ -26,7 +26,8 @@ class CrossValidation:
     """What the folds choose for the final fit, the out-of-fold predictions for train, and a training's history.
 
     `predicted` are made with what the other folds choose, and `judged` tune the final model. `fold` (N,) is the fold of
-    each row.
+    each row. `layer_scores` are the scores of classifiers on the layers for the rows of all folds together, if the
+    final model may lose layers.
     """
 
     choice: Any
@@ -34,6 +35,7 @@ class CrossValidation:
     judged: Predicted
     history: list[dict[str, float]]
     fold: NDArray[np.int64]
+    layer_scores: list[float]
 
 
 def cross_validate(
@@ -64,4 +66,8 @@ def cross_validate(
         return replace(pooled, logits=pooled.logits[place])
 
     predicted, judged = in_order(results.predictions), in_order(results.judged)
-    return CrossValidation(results.choice, predicted, judged, results.history, numbers)
+    labels, scored = np.asarray(view.split("train").labels), setup.config.stop_on
+    votes = np.concatenate(results.votes, 1)[:, place] if results.votes else ()  # (L, N, C)
+    # no corpus with folds has token labels, so that none has a plain class
+    scores = [text_score(Predicted(each, None, predicted.multi), labels, 0, scored) for each in votes]
+    return CrossValidation(results.choice, predicted, judged, results.history, numbers, scores)

@@ -66,4 +66,5 @@ def _tuned(trained: Trained, folds: CrossValidation | None, setup: ModelSetup, f
         thresholds=thresholds,
         history=folds.history,
         out_of_fold=cross_calibrated(trained.model, folds.predicted, labels, folds.fold).logits,
+        layer_scores=folds.layer_scores,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,14 +21,15 @@ from epigram.training.system_setup import ModelSetup
 class Tuned:
     """Held-out `score` of a trained model, and what was tuned on held-out texts.
 
-    `thresholds` (C,) are None unless a text may have several labels; `out_of_fold` (N, C) are the logits of a
-    cross-validation.
+    `thresholds` (C,) are None unless a text may have several labels. Of a cross-validation, `out_of_fold` (N, C) are
+    the logits, and `layer_scores` are the scores of classifiers on the layers.
     """
 
     score: float
     thresholds: list[float] | None
     history: list[dict[str, float]]
     out_of_fold: Array | None = None
+    layer_scores: Sequence[float] = ()
 
 
 def write_model(folder: Path, trained: Trained, tuned: Tuned, frame: TextTemplate, setup: ModelSetup) -> None:
@@ -45,6 +47,7 @@ def write_model(folder: Path, trained: Trained, tuned: Tuned, frame: TextTemplat
             training=vars(setup.config),
             provenance=setup.provenance,
             hardware=hardware(setup.config.precision, default_device()),
+            layer_scores=list(tuned.layer_scores),
         )
     )
     save(

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from epigram.models.predict import Predicted
+from epigram.nn.layers.depth_control import DepthControl
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
+from epigram.training import fitters
 from epigram.training.config import TrainingConfig
 from epigram.training.cross_validation import cross_validate
+from epigram.training.fitters import FoldResults, classifier
 from epigram.training.fitters.frozen_classifier import PENALTIES, LogisticProblem, LogisticSettings
 from epigram.training.loop.plan import Plan
 from tests.support.bad_input import Workshop
@@ -86,6 +90,56 @@ def test_a_changed_result_is_trained_again(view: View, tmp_path: Path) -> None:
     file = tmp_path / "seed-0-fold-1" / "logits.safetensors"
     file.write_bytes(file.read_bytes()[:-1] + b"\x01")
     assert (validated(view, tmp_path / "seed-0").predicted.logits == whole.predicted.logits).all()
+
+
+LABELS_RIGHT = {  # texts of each fold that the classifiers on three layers get right
+    **dict.fromkeys((1, 2, 3), (2, 2, 0)),
+    0: (2, 1, 0),
+    4: (3, 6, 7),
+}
+SIZES = {0: 2, 1: 2, 2: 2, 3: 2, 4: 8}
+
+
+def depth_by(scores: Any) -> int:
+    return len(DepthControl(tolerance=0.03, rule="shallowest").remaining_layers(list(scores)))
+
+
+@pytest.mark.parametrize("multi", [False, True])
+def test_the_votes_of_all_folds_together_score_the_layers(multi: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four folds of two texts would keep one layer, a fold of eight would keep three, and the 16 texts keep two.
+
+    So would neither the mean score of the folds nor the mean or the median of their depths.
+    """
+    fold = np.random.default_rng(0).permutation(np.repeat(list(SIZES), list(SIZES.values())))
+    labels = np.arange(16) % 2
+    predictions, votes, alone = [], [], []
+    for number, size in SIZES.items():
+        gold = labels[fold == number]
+        right = np.arange(size) < np.array(LABELS_RIGHT[number])[:, None]  # (3, n)
+        logits = 2 * np.eye(2, dtype=np.float32)[np.where(right, gold, 1 - gold)] - 1
+        votes.append(logits)
+        predictions.append(Predicted(logits[0], None, multi))
+        alone.append(right.mean(1))
+    assert {depth_by(scores) for scores in alone} == {1, 3}
+    assert depth_by(np.mean(alone, 0)) == round(np.mean([depth_by(scores) for scores in alone])) == 1
+    rows = labels[:, None] == np.arange(2) if multi else labels
+    view: Any = SimpleNamespace(folds=5, fold_numbers=lambda: fold, split=lambda name: SimpleNamespace(labels=rows))
+    results = FoldResults(None, predictions, predictions, votes=votes)
+    monkeypatch.setattr(fitters, "ON_FOLDS", {"classifier": lambda folds: results})
+    found = cross_validate(setup_of(RECIPES["transformer"], TrainingConfig(), view)).layer_scores
+    assert found == [11 / 16, 13 / 16, 7 / 16]
+    assert depth_by(found) == 2
+
+
+def test_the_votes_of_a_finished_fold_are_read_again(tmp_path: Path) -> None:
+    votes = np.arange(12, dtype=np.float32).reshape(3, 2, 2)
+    logits = {4: np.ones((2, 2), np.float32)}
+    for known in (votes, None):
+        result = classifier._Result(Plan(4, 4), [], logits, multi=False, votes=known)
+        result.write(tmp_path / "fold")
+        again = classifier._Result.read(tmp_path / "fold", json.loads(json.dumps(result.about)))
+        assert (again.votes is None) if known is None else (again.votes == votes).all()
+        assert again.evaluated.keys() == {4}
 
 
 def test_reports_name_the_fold(view: View) -> None:

@@ -21,8 +21,7 @@ from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
 from epigram.models.settings import System
 from epigram.pruning import depth
-from epigram.pruning.depth import PruningResult
-from epigram.pruning.probe import probe
+from epigram.pruning.depth import PruningResult, layer_accuracies
 from epigram.pruning.prune_model import prune_model
 from epigram.pruning.settings import PruneSettings
 from epigram.recipes.registry import RECIPES
@@ -133,7 +132,7 @@ def test_each_depth_has_its_accuracy_and_costs_a_layer_more_than_the_one_before(
     steps = np.diff([point["flops"] for point in table])
     assert steps[0] == steps[1] > 0
     train, dev = (batches_of(view, split, saved.frame) for split in ("train", "dev"))
-    assert [point["classifier_score"] for point in table] == probe(saved.model, train, dev, 2)
+    assert [point["classifier_score"] for point in table] == layer_accuracies(saved.model, train, dev, 2)
 
 
 def test_what_each_depth_costs_is_counted_on_the_cpu(

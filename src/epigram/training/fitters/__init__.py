@@ -73,12 +73,14 @@ class FoldResults:
 
     The `predictions` for a fold are made with the choice of the other folds. The final model is tuned by the `judged`
     predictions. `history` is from the fold whose best evaluation is the median, if the model is trained by gradient.
+    `votes` are the logits (L, N, C) of classifiers on the L layers for each fold, if no fold has dropped a layer.
     """
 
     choice: Any
     predictions: list[Predicted]
     judged: list[Predicted]
     history: list[dict[str, float]] = field(default_factory=list)
+    votes: list[Array] = field(default_factory=list)
 
 
 def choose_on_folds(

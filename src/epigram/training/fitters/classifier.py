@@ -17,13 +17,14 @@ from epigram.models.predict import Array, Predicted, gold_labels
 from epigram.training import fitters
 from epigram.training.fitters import FitOptions, Fold, FoldResults, Trained, choose_on_folds
 from epigram.training.frozen.fitted_head import can_fit_head, fit_head
+from epigram.training.frozen.probe import layer_votes
 from epigram.training.linear.bags import as_bags
 from epigram.training.loop.plan import Course, Event, Plan, median_plan, plan_of_folds
 from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
 from epigram.training.resume import mark_finished, read_finished
 
-LOGITS = "logits.safetensors"
+LOGITS, VOTES = "logits.safetensors", "votes"
 
 
 @fitters.register("classifier")
@@ -68,7 +69,13 @@ def fit_folds(folds: Iterable[Fold]) -> FoldResults:
     results = [_trained_fold(fold) for fold in folds]
     plans = [each.plan for each in results]
     found = choose_on_folds(results, lambda given: plan_of_folds([each.course for each in given]), _Result.at)
-    return replace(found, judged=found.predictions, history=results[plans.index(median_plan(plans))].history)
+    votes = [each.votes for each in results if each.votes is not None]
+    return replace(
+        found,
+        judged=found.predictions,
+        history=results[plans.index(median_plan(plans))].history,
+        votes=votes if len(votes) == len(results) else [],
+    )
 
 
 def _trained_fold(fold: Fold) -> _Result:
@@ -78,7 +85,11 @@ def _trained_fold(fold: Fold) -> _Result:
     model, train, dev = fold.load()
     trained = fit_model(model, train, dev, replace(fold.options, keeps_logits=True))
     assert trained.plan is not None
-    result = _Result(trained.plan, trained.history, trained.evaluated, multi=gold_labels(dev).ndim == 2)
+    votes = None
+    if 1 < model.depth == trained.depth:
+        classes = next(iter(trained.evaluated.values())).shape[1]
+        votes = layer_votes(model, train, dev, classes, fold.options.config.precision)
+    result = _Result(trained.plan, trained.history, trained.evaluated, multi=gold_labels(dev).ndim == 2, votes=votes)
     if fold.folder is not None and fold.options.checkpoints is not None:
         result.write(fold.folder)
         mark_finished(fold.folder, fold.options.checkpoints, result.about)
@@ -91,6 +102,7 @@ class _Result:
     history: list[dict[str, float]]
     evaluated: Mapping[int, Array]  # logits by the step
     multi: bool  # a text may have several labels
+    votes: Array | None = None  # logits (L, N, C) of classifiers on the layers
 
     @property
     def course(self) -> Course:
@@ -107,12 +119,15 @@ class _Result:
 
     def write(self, folder: Path) -> None:
         with atomic_folder(folder) as new:
-            evaluated = {str(step): torch.from_numpy(logits) for step, logits in self.evaluated.items()}
-            write_tensors(new / LOGITS, evaluated)
+            arrays = {str(step): logits for step, logits in self.evaluated.items()}
+            arrays |= {} if self.votes is None else {VOTES: self.votes}
+            write_tensors(new / LOGITS, {name: torch.from_numpy(array) for name, array in arrays.items()})
 
     @classmethod
     def read(cls, folder: Path, about: dict[str, Any]) -> _Result:
         plan = about["plan"]
         events = tuple(Event(*event) for event in plan["events"])
-        evaluated = {int(step): logits.numpy() for step, logits in load_file(folder / LOGITS).items()}
-        return cls(Plan(plan["steps"], plan["total"], events), about["history"], evaluated, about["multi"])
+        arrays = {name: tensor.numpy() for name, tensor in load_file(folder / LOGITS).items()}
+        votes = arrays.pop(VOTES, None)
+        evaluated = {int(step): logits for step, logits in arrays.items()}
+        return cls(Plan(plan["steps"], plan["total"], events), about["history"], evaluated, about["multi"], votes)

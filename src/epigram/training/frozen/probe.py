@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from epigram.models.batches import Rows, TextBatches
-from epigram.models.predict import ScoredLabels, text_scores
+from epigram.models.precision import Precision
+from epigram.models.predict import Array, predict
+from epigram.nn.heads.layer_ensemble import LayerEnsembleHead
 from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.pooling import masked_mean
 
@@ -54,22 +56,25 @@ def fit_classifiers(features: Tensor, labels: Tensor, classes: int, *, decay: fl
     return weight.detach()
 
 
-def probe(
-    model: Any,
-    train: TextBatches,
-    dev: TextBatches,
-    classes: int,
-    scored: ScoredLabels = "sentence",
-    *,
-    rows: int = 10_000,
-) -> list[float]:
-    """Fit a base classifier on each layer with at most `rows` evenly spaced training texts; return the dev scores.
+def probe(model: Any, train: TextBatches, dev: TextBatches, classes: int, *, rows: int = 10_000) -> Array:
+    """Fit a base classifier on each of N layers; return its logits for the M texts of `dev`, (N, M, C).
 
-    `scored` names the score of the text labels: accuracy or F1*.
+    The classifiers learn from at most `rows` evenly spaced texts of `train`.
     """
     chosen = np.unique(np.linspace(0, len(train) - 1, min(rows, len(train))).astype(np.int64))
     x, heldout = layer_means(model, train, chosen), layer_means(model, dev, np.arange(len(dev)))
     mean, std = x.mean(1, keepdim=True), x.std(1, keepdim=True).clamp(min=1e-6)
     weight = fit_classifiers((x - mean) / std, train.targets(chosen).cpu(), classes)
-    logits = torch.baddbmm(weight[:, -1:], (heldout - mean) / std, weight[:, :-1]).numpy()
-    return text_scores(logits, dev, scored, multi=model.multi)
+    return np.asarray(torch.baddbmm(weight[:, -1:], (heldout - mean) / std, weight[:, :-1]).numpy())
+
+
+def layer_votes(model: Any, train: TextBatches, dev: TextBatches, classes: int, precision: Precision = "auto") -> Array:
+    """Return the logits (N, M, C) of a classifier on each of N layers for the M texts of `dev`.
+
+    The head's own base classifiers are used if it has one per layer; otherwise classifiers are fitted on the layers.
+    """
+    if not isinstance(model.head, LayerEnsembleHead) or model.head.config.mode == "last":
+        return probe(model, train, dev, classes)
+    parts = predict(model, dev, precision=precision).parts
+    assert parts is not None
+    return parts[-model.depth :]  # without the classifier on the embeddings, if there is one

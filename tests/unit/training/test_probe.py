@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -10,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.pruning import probe as module
-from epigram.pruning.probe import fit_classifiers, probe
+from epigram.models.predict import Predicted
+from epigram.training.frozen import probe as module
+from epigram.training.frozen.probe import fit_classifiers, probe
 
 
 def test_a_classifier_of_one_label_does_not_depend_on_the_number_of_labels() -> None:
@@ -33,5 +33,5 @@ def test_the_scale_and_the_offset_of_a_layer_do_not_change_its_score(monkeypatch
     texts: Any = mock.MagicMock(labels=labels, targets=lambda rows: torch.tensor(labels[rows]))
     texts.__len__.return_value = 200
     monkeypatch.setattr(module, "layer_means", lambda model, texts, rows: features[:, rows])
-    one, other = probe(SimpleNamespace(multi=False), texts, texts, 2)
+    one, other = (Predicted(votes, None).score(labels) for votes in probe(None, texts, texts, 2))
     assert one > 0.99 and other == pytest.approx(one, abs=0.01)
