@@ -54,20 +54,23 @@ def read_rows(source: Path | io.BytesIO, path: Path, quote: str | None = None) -
 def read_chunks(source: Path | io.BytesIO, path: Path, quote: str | None = None) -> Iterator[bytes]:
     """Yield a text in UTF-8 in pieces of about 8 MB that end with a row.
 
-    A row ends with LF, CR LF or CR, which becomes LF, but not inside quotes. The byte order mark is left out. Raises
-    LongRowError, which names `path`, for a row above the limit.
+    A row ends with LF or CR LF, but not inside quotes. If the first row ends with CR, so do others, and CR becomes LF;
+    in other files, CR is a character of a value. The byte order mark is left out. Raises LongRowError, which names
+    `path`, for a row above the limit.
     """
     return (chunk.data for chunk in _split(source, path, quote))
 
 
 def _split(source: Path | io.BytesIO, path: Path, quote: str | None) -> Iterator[Chunk]:
-    rest, line, block = b"", 1, b"-"
+    rest, line, block, returns = b"", 1, b"-", None
     with source.open("rb") if isinstance(source, Path) else io.BytesIO(source.getvalue()) as file:
         if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
             file.seek(0)
         while block:
             block = file.read(CHUNK_SIZE)
-            chunk, rest, line = _split_rows(rest + block, quote, line, final=not block)
+            if returns is None:
+                returns = _ends_with_return(np.frombuffer(rest + block, np.uint8), quote, final=not block)
+            chunk, rest, line = _split_rows(rest + block, quote, line, returns=bool(returns), final=not block)
             if len(chunk):
                 yield chunk
             if len(rest) > MAX_ROW_SIZE:
@@ -77,35 +80,47 @@ def _split(source: Path | io.BytesIO, path: Path, quote: str | None) -> Iterator
                 )
 
 
-def _split_rows(data: bytes, quote: str | None, line: int, *, final: bool) -> tuple[Chunk, bytes, int]:
+def _ends_with_return(codes: NDArray[np.uint8], quote: str | None, *, final: bool) -> bool | None:
+    """Return whether the first row ends with CR without LF; None if its end is not among the `codes`."""
+    breaks = _find_breaks(codes, returns=True, final=final)
+    ends = breaks[_is_outside(codes, breaks, quote)]
+    return bool(codes[ends[0]] == RETURN) if len(ends) else None
+
+
+def _split_rows(data: bytes, quote: str | None, line: int, *, returns: bool, final: bool) -> tuple[Chunk, bytes, int]:
     """Return the complete rows of `data`, which starts with line `line`, the rest, and the line of the rest.
 
-    If `final`, nothing follows, so the rest is a row as well.
+    `returns`: CR ends rows too. If `final`, nothing follows, so the rest is a row as well.
     """
     codes = np.frombuffer(data, np.uint8)
-    breaks = _find_breaks(codes, final=final)
-    outside = np.ones(len(breaks), np.bool_)
-    if quote:
-        outside = np.searchsorted(np.flatnonzero(codes == ord(quote)), breaks) % 2 == 0
+    breaks = _find_breaks(codes, returns=returns, final=final)
+    outside = _is_outside(codes, breaks, quote)
     ends, lines = breaks[outside] + 1, np.append(line, np.flatnonzero(outside) + line + 1)
     if final and (ends[-1] if len(ends) else 0) < len(data):
         ends, lines = np.append(ends, len(data)), np.append(lines, line + len(breaks))
     stop = int(ends[-1]) if len(ends) else 0
-    if (returns := breaks[outside & (codes[breaks] == RETURN)]).size:
+    if returns:
         codes = codes.copy()
-        codes[returns] = NEWLINE
+        codes[breaks[outside]] = NEWLINE
         data = codes.tobytes()
     return Chunk(data[:stop], ends, lines[:-1]), data[stop:], int(lines[-1])
 
 
-def _find_breaks(codes: NDArray[np.uint8], *, final: bool) -> NDArray[np.int64]:
-    """Return the positions of LF, and of CR without LF; CR at the end may have LF after it unless `final`."""
+def _find_breaks(codes: NDArray[np.uint8], *, returns: bool, final: bool) -> NDArray[np.int64]:
+    """Return the positions of LF, and with `returns` of CR without LF; unless `final`, LF may follow after the end."""
     is_break = codes == NEWLINE
-    if (returns := np.flatnonzero(codes == RETURN)).size:
-        if not final and returns[-1] == len(codes) - 1:
-            returns = returns[:-1]
-        is_break[returns[codes[np.minimum(returns + 1, len(codes) - 1)] != NEWLINE]] = True
+    if returns:
+        follows = np.append(is_break[1:], not final)
+        is_break |= (codes == RETURN) & ~follows
     return np.flatnonzero(is_break)
+
+
+def _is_outside(codes: NDArray[np.uint8], breaks: NDArray[np.int64], quote: str | None) -> NDArray[np.bool_]:
+    """Return for each of the `breaks` whether it is outside quotes."""
+    outside = np.ones(len(breaks), np.bool_)
+    if quote:
+        outside = np.searchsorted(np.flatnonzero(codes == ord(quote)), breaks) % 2 == 0
+    return outside
 
 
 def _drop_blank(chunk: Chunk) -> Chunk:

@@ -19,6 +19,7 @@ from epigram.data.chunks import NEWLINE, RETURN, SPACE, Chunk
 csv.field_size_limit(1 << 30)
 SEPARATORS = ",;\t|"
 SEPARATOR_LINE = re.compile(rb'"?sep=([ -~\t])"?\s*')  # a first line for Excel that names the separator
+RETURN_IN_VALUE = re.compile(r"\r(?!\n)")  # the module csv would end a row there
 MAX_COLUMNS = 10_000  # each column needs memory, even in a short file
 MIN_REGULAR = 0.5  # minimum share of rows with as many values as the header
 
@@ -26,7 +27,7 @@ MIN_REGULAR = 0.5  # minimum share of rows with as many values as the header
 def split_row(row: bytes, separator: str, quote: str | None, *, strict: bool = False) -> list[str]:
     """Return the values of a row. If `strict`, raises csv.Error for an unclosed quote and for text outside quotes."""
     quoting: Any = csv.QUOTE_NONE if quote is None else csv.QUOTE_MINIMAL
-    text = io.StringIO(row.decode().rstrip("\r\n"), newline="")
+    text = io.StringIO(RETURN_IN_VALUE.sub(" ", row.decode().rstrip("\r\n")), newline="")
     values, *others = csv.reader(text, delimiter=separator, quotechar=quote, quoting=quoting, strict=strict)
     if strict and others:
         raise csv.Error("quote inside a value")

@@ -15,7 +15,7 @@ from epigram.core.errors import DataError, ParameterError
 from epigram.data import chunks
 from epigram.data.decoding import guess_encoding, open_text, to_utf8
 from epigram.data.growing_dataset import describe
-from epigram.data.readers.csv import Csv, has_plain_quotes
+from epigram.data.readers.csv import Csv
 from epigram.data.sources.source import File, Source
 from epigram.data.tables import reader_of
 from epigram.data.validation.settings import ValidateSettings
@@ -197,56 +197,65 @@ def write(folder: Path, content: str | bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("content", "plain"),
-    [
-        (SENTENCE, True),
-        (SENTENCE.replace("\n", "\r\n"), True),
-        (SENTENCE.replace("\n", "\n\n"), True),  # blank lines are no rows
-        (SENTENCE.replace("\n", "\r\n\r\n"), True),
-        (SENTENCE.removesuffix("\n") + '"', True),
-        (SENTENCE.replace("3\tmeh", "3\tmeh\tmeh"), False),
-        (SENTENCE.replace("3\tmeh", "3"), False),
-        ('id\ttext\n1\t"one\ntwo"\n2\tmeh\n', False),  # a quoted text of two lines
-        ('text\tid\n"one\ntwo"\t1\n', False),
-        ('id\ttext\n1\t"one\ttwo\nthree"\n2\tmeh\n', False),
-        ('id\ttext\n1\t"fine"\n2\tsay ""it""\n', False),  # no value spans lines, whatever the marks mean
-        ('text\n"one\ntwo"\n', False),
-        ("id\ttext\n1\tfine\n", False),
-        ("\n\n", False),
-        ("", False),
-    ],
-)
-def test_marks_are_plain_if_each_line_is_a_row_and_one_has_an_odd_number(
-    content: str, plain: bool, tmp_path: Path
-) -> None:
-    assert has_plain_quotes(write(tmp_path, content)) is plain
-
-
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "gbk", "big5", "utf-16"])
-def test_marks_are_counted_in_any_encoding(encoding: str, tmp_path: Path) -> None:
-    chinese = SENTENCE.replace("meh", "一般")
-    assert has_plain_quotes(write(tmp_path, chinese.encode(encoding)), encoding)
-
-
-def test_marks_are_counted_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "CHUNK_SIZE", 16)
-    assert has_plain_quotes(write(tmp_path, SENTENCE + "4\tsome more\n" * 9))
-    assert not has_plain_quotes(write(tmp_path, SENTENCE + "4\tsome more\n" * 9 + "5\n"))
-    wider = '1\t"abcd\n' * 2 + "1\ta\tabc\n" * 4  # lines and chunks of 8 and 16 bytes
-    assert not has_plain_quotes(write(tmp_path, "id\ttext\n" + wider))
-
-
 def read(path: Path, **options: str | None) -> tuple[dict[str, str | None], list[str]]:
     chosen = Csv.detect(path, {"reader": "csv", "label": None, **options})
     return chosen, pl.concat(reader_of(chosen).read(path))["text"].to_list()
 
 
-def test_a_tsv_is_read_by_its_lines_only_if_they_are_rows(tmp_path: Path) -> None:
-    chosen, texts = read(write(tmp_path, SENTENCE), separator="\t")
-    assert texts == ['"I never thought I would like it.', 'But I did."', "meh"] and chosen["quote"] is None
-    chosen, texts = read(write(tmp_path, 'id\ttext\n1\t"one\ntwo"\n2\tmeh\n'), separator="\t")
-    assert texts == ["one\ntwo", "meh"] and "quote" not in chosen
+BOTH = ['"I never thought I would like it.', 'But I did."', "meh"]
+
+
+@pytest.mark.parametrize("size", [chunks.CHUNK_SIZE, 16])
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        (SENTENCE, BOTH),
+        (SENTENCE.replace("\n", "\r\n"), BOTH),
+        (SENTENCE.replace("\n", "\n\n"), BOTH),  # blank lines are no rows
+        (SENTENCE.removesuffix("\n") + '"', [*BOTH[:2], 'meh"']),
+        (SENTENCE + "4\n", [*BOTH, ""]),  # short rows and blank cells decide nothing
+        (SENTENCE.replace("3\tmeh", "\t\n3\tmeh"), BOTH),
+        (SENTENCE.replace("2\t", "2\n2\t"), [BOTH[0], "", *BOTH[1:]]),
+        (SENTENCE.replace("3\tmeh", '3\t"meh"'), [*BOTH[:2], '"meh"']),
+        ('id\ttext\n1\t"one\ntwo"\n2\tmeh\n', ["one\ntwo", "meh"]),  # a quoted text of two lines
+        ('text\tid\n"one\ntwo"\t1\n', ["one\ntwo"]),
+        ('id\ttext\n1\t"one\ttwo\nthree"\n2\tmeh\n', ["one\ttwo\nthree", "meh"]),
+        ('text\n"one\ntwo"\n', ["one\ntwo"]),
+    ],
+)
+def test_a_quote_joins_no_rows_of_a_tsv(
+    content: str, texts: list[str], size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "CHUNK_SIZE", size)
+    assert read(write(tmp_path, content), separator="\t")[1] == texts
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "gbk", "big5", "utf-16"])
+def test_joined_rows_are_found_in_any_encoding(encoding: str, tmp_path: Path) -> None:
+    path = write(tmp_path, SENTENCE.replace("meh", "一般").encode(encoding))
+    assert read(path, separator="\t", encoding=encoding)[1] == [*BOTH[:2], "一般"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "texts"),
+    [
+        ('1,"I never\n2,I did"\n', None),
+        ('1,"I never\n2,meh\n3,I did"\n4,so\n', None),
+        ('1,"I never\nI, did"\n', None),  # two rows, or a text of two lines with a comma
+        ('1,"I never\nI, did"\n2,"so, so"\n', ["I never\nI, did", "so, so"]),
+        ('1,"I never\nI, did"\n2,"so"\n', ["I never\nI, did", "so"]),
+        ('1,"I never\nI did"\n', ["I never\nI did"]),
+    ],
+)
+def test_quotes_that_may_join_rows_of_a_csv_are_refused(rows: str, texts: list[str] | None, tmp_path: Path) -> None:
+    path = write(tmp_path, "id,text\n0,fine\n" + rows)
+    if texts is not None:
+        assert read(path, separator=",")[1] == ["fine", *texts]
+        return
+    with pytest.raises(
+        DataError, match=r"a quote that opens in line 3 and closes in line [45], but both lines look like"
+    ):
+        read(path, separator=",")
 
 
 @pytest.mark.parametrize("separator", [",", ";"])

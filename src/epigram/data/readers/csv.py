@@ -13,23 +13,26 @@ import polars as pl
 from numpy.typing import NDArray
 
 from epigram.core.errors import DataError, ParameterError, ReadOptionError
-from epigram.data.chunks import Chunk, read_chunks, read_rows
+from epigram.data.chunks import NEWLINE, Chunk, read_rows
 from epigram.data.csv_rows import (
     detect_separator,
     find_invalid_row,
     split_header,
     trim_quotes,
 )
-from epigram.data.decoding import WIDE, to_utf8
+from epigram.data.decoding import to_utf8
 from epigram.data.readers import register
 from epigram.data.tables import Options, TextTableReader, reader_of
 
 QUOTE = '"'
-NEWLINE, RETURN = b"\n\r"
 DETECTION_ROWS, DETECTION_SIZE = 101, 1 << 20  # first rows, with the header, by which the separator is detected
 
 QUOTED_ADVICE = 'quote texts with a separator or a quotation mark, and write the mark twice: "5"" long"'
 PLAIN_ADVICE = "quotation marks are plain characters here (read.quote: null), so no text can contain the separator"
+
+
+class JoinedRowsError(DataError):
+    """Error for quotation marks that probably join rows."""
 
 
 @register("csv")
@@ -76,27 +79,26 @@ class Csv(TextTableReader):
     def detect(cls, path: Path, options: Options) -> Options:
         """Return `options` with the encoding, the separator, and another `quote` if the file needs it.
 
-        Quotation marks are plain characters in a tsv file of which `has_plain_quotes` is true, and if the file cannot
-        be read otherwise. A csv file that quotes some of its values is still rejected, because the marks would become
-        part of the texts. If `options` say that the marks are plain characters, a csv file that cannot be read with
-        them may quote its values.
+        Quotation marks are plain characters if the file cannot be read otherwise. A csv file that quotes some of its
+        values is still rejected, because the marks would become part of the texts. If `options` say that the marks are
+        plain characters, a csv file that cannot be read with them may quote its values. Rows that `_check_joined_rows`
+        finds are rows of a tsv file; a csv file with them is read only if it also quotes other values.
         """
         options = super().detect(path, options)
         if "separator" not in options and (separator := _detect_separator(path, options)) != ",":
             options |= {"separator": separator}
         is_tsv, quote = options.get("separator") == "\t", options.get("quote", QUOTE)
-        plain = options | {"quote": None}
-        if is_tsv and quote == QUOTE and has_plain_quotes(path, options.get("encoding", "utf-8")):
-            return plain
+        other = options | {"quote": QUOTE if quote is None else None}
         try:
             for _ in reader_of(options).tables(path):
                 pass
-        except DataError:
-            other = plain if quote is not None else options | {"quote": QUOTE}
-            with suppress(DataError):
-                quoted = _has_quoted_values(path, other)
-                if (is_tsv or not quoted) if quote is not None else not is_tsv:
-                    return other
+            _check_joined_rows(path, options)
+        except DataError as error:
+            quoted, is_joined = _has_quoted_values(path, other), isinstance(error, JoinedRowsError)
+            if is_joined and not is_tsv and quoted is not False:
+                return options
+            if quoted is not None and (not is_tsv if quote is None else is_tsv or not (quoted or is_joined)):
+                return other
             raise
         return options
 
@@ -120,36 +122,34 @@ def _detect_separator(path: Path, options: Options) -> str:
     return found
 
 
-def _has_quoted_values(path: Path, options: Options) -> bool:
-    """Read the whole file and return whether a value starts and ends with a quotation mark. Raises DataError."""
+def _has_quoted_values(path: Path, options: Options) -> bool | None:
+    """Read the whole file and return whether a value starts and ends with a quotation mark; None if it is invalid."""
     pattern = pl.all().str.contains(r'^".*"$').any()
-    return sum(any(table.select(pattern).row(0)) for _, table in reader_of(options).tables(path)) > 0
+    with suppress(DataError):
+        return sum(any(table.select(pattern).row(0)) for _, table in reader_of(options).tables(path)) > 0
+    return None
 
 
-def has_plain_quotes(file: Path, encoding: str = "utf-8") -> bool:
-    """Return whether each line of a tsv file has as many values as the first, and one has an odd number of marks.
+def _check_joined_rows(path: Path, options: Options) -> None:
+    """Raise JoinedRowsError for a row of several lines, of which the first and the last are whole rows without quotes.
 
-    Then no value spans lines, and the marks quote nothing; a reader of quoted values would merge lines. The lines of a
-    single column have one value in any case, so the result is False. Raises LongRowError.
+    Tabs are rare in texts. So if a text of several lines is quoted in a tsv file, these lines lack the other columns.
     """
-    # Other encodings than UTF-16 and UTF-32 have the bytes of ASCII characters only for these characters.
-    source, tabs, found = to_utf8(file, encoding) if encoding.startswith(WIDE) else file, 0, False
-    for chunk in read_chunks(source, file):
-        data = np.frombuffer(chunk, np.uint8)
-        ends = np.append(np.flatnonzero(data == NEWLINE), len(data))
-        lengths = np.diff(ends, prepend=-1) - 1
-        filled = (lengths > 1) | ((lengths == 1) & (data[ends - 1] != RETURN))
-        in_line = _count(data, "\t", ends)[filled]
-        tabs = tabs or int(in_line[:1].sum())
-        if not tabs or (in_line != tabs).any():
-            return False
-        found |= bool((_count(data, QUOTE, ends)[filled] % 2).any())
-    return found
-
-
-def _count(data: NDArray[np.uint8], character: str, ends: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the number of ASCII characters `character` in each line of `data` (N,), given the lines' `ends` (L,)."""
-    return np.diff(np.searchsorted(np.flatnonzero(data == ord(character)), ends), prepend=0)
+    reader, width = Csv(**{key: value for key, value in options.items() if key != "reader"}), 0
+    for rows in read_rows(to_utf8(path, reader.encoding), path, reader.quote):
+        if not width:
+            width = len(reader.header or split_header(rows, path, reader.separator, reader.quote)[1] or ())
+        breaks = np.flatnonzero(np.frombuffer(rows.data, np.uint8) == NEWLINE)
+        inside = np.diff(np.searchsorted(breaks, rows.ends - 1), prepend=0) > (np.arange(len(rows)) > 0)
+        for place in np.flatnonzero(inside):
+            line, row = next(rows[place : place + 1].rows())
+            lines = row.decode().rstrip("\r\n").split("\n")
+            if 1 < width == lines[0].count(reader.separator) + 1 == lines[-1].count(reader.separator) + 1:
+                last = line + len(lines) - 1
+                raise JoinedRowsError(
+                    f"{path} has a quote that opens in line {line} and closes in line {last}, but both lines look like "
+                    "rows; remove the quotation marks, or quote every value"
+                )
 
 
 def _parse_chunks(path: Path, options: Csv) -> Iterator[tuple[NDArray[np.int64], pl.DataFrame]]:
