@@ -16,18 +16,19 @@ from epigram.inference.predictors import dataset_batches
 from epigram.inference.predictors.dataset_batches import batches_of
 from epigram.inference.predictors.measure import measure
 from epigram.models import precision
-from epigram.models.predict import predict
+from epigram.models.predict import predict, text_scores
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
 from epigram.models.settings import System
 from epigram.pruning import depth
-from epigram.pruning.depth import PruningResult, layer_accuracies
+from epigram.pruning.depth import PruningResult
 from epigram.pruning.prune_model import prune_model
 from epigram.pruning.settings import PruneSettings
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import configure
 from epigram.training.distributed.resources import resolve_threads
+from epigram.training.frozen.probe import probe
 from epigram.training.resume import read_finished
 from epigram.workflow.prune import prune_system, unpruned_records
 from tests.support.precisions import discards
@@ -132,7 +133,9 @@ def test_each_depth_has_its_accuracy_and_costs_a_layer_more_than_the_one_before(
     steps = np.diff([point["flops"] for point in table])
     assert steps[0] == steps[1] > 0
     train, dev = (batches_of(view, split, saved.frame) for split in ("train", "dev"))
-    assert [point["classifier_score"] for point in table] == layer_accuracies(saved.model, train, dev, 2)
+    assert [point["classifier_score"] for point in table] == text_scores(
+        probe(saved.model, train, dev, 2), dev, "sentence", multi=False
+    )
 
 
 def test_what_each_depth_costs_is_counted_on_the_cpu(
