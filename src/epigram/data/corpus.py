@@ -16,7 +16,7 @@ from epigram.core.config_types import nearest, parse_json, shown, validate_as
 from epigram.core.errors import DataError, ParameterError
 from epigram.data.readers import KINDS
 from epigram.data.sources.source import ROLES, File, Source, SourceSection
-from epigram.data.splitting import split_rows
+from epigram.data.splitting import sample_rows, split_rows
 from epigram.data.validation.token_labels import OUTSIDE
 
 COLUMNS = pl.Schema({"tokens": pl.List(pl.String), "token_labels": pl.List(pl.String)})
@@ -130,8 +130,12 @@ def spool_corpus(source: Source, raw: Path, spool: Path, headers: Counter[str] |
     if not frames:
         raise ParameterError(f"dataset {source.name} has only files and no texts; choose another dataset")
     frame = split_rows(_concatenate(frames, source), source)
+    if source.sample is not None and source.sample.resplit:
+        frame = frame.with_columns(split=pl.lit(None, pl.String))
     if source.distinct is not None:
         frame = _drop_repeated_texts(frame.collect(), letters_only=source.distinct == "letters").lazy()
+    if source.sample is not None:
+        frame = sample_rows(frame.collect(), source.sample).lazy()
     _check_row_counts(frame, source)
     roles = [name for name in ROLES if name in frame.collect_schema()]
     return frame.select(cs.by_name(*roles, *source.keep))  # pl.col treats `*` and `^x$` as patterns

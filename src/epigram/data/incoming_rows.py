@@ -161,7 +161,7 @@ def _read_corpus(file: Path, source: Source, options: Options) -> pl.DataFrame:
     file_source = replace(
         source, files=[File(path=file.name, read=common | options)], read={}, splits={}, rows={}, keep=[]
     )
-    return read_corpus(replace(file_source, distinct=None), file.parent)
+    return read_corpus(replace(file_source, distinct=None, sample=None), file.parent)
 
 
 def _drop_invalid(frame: pl.DataFrame, source: Source, settings: ValidateSettings) -> pl.DataFrame:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError
-from epigram.data.sources.source import Source
+from epigram.data.sources.source import Sample, Source
 
 SPLIT_NAMES = {  # common names of splits, for sources that declare none
     "train": ("train", "training"),
@@ -33,6 +34,24 @@ def split_rows(frame: pl.LazyFrame, source: Source) -> pl.LazyFrame:
         return frame.with_columns(split=pl.lit(None, dtype=pl.String))
     _check_split_names(frame, value, ~key.is_in(list(known)), source, known)
     return frame.with_columns(split=key.replace_strict(known, return_dtype=pl.String))
+
+
+def sample_rows(frame: pl.DataFrame, sample: Sample) -> pl.DataFrame:
+    """Return the rows of `frame`, in order, that are drawn for `sample` or not in train, with their new splits.
+
+    The rows of each label are shuffled: the first `per_class` of them stay, and the new splits are consecutive parts.
+    """
+    order = np.random.default_rng(sample.seed).permutation(frame.height)
+    in_train, row = (pl.col("split") == "train").fill_null(True), pl.col("row")  # `row` is no column of a source
+    drawn = frame.with_columns(row=order).with_columns(row.rank("ordinal").over(in_train, "label"))
+    if sample.per_class is not None:
+        drawn = drawn.filter(~in_train | (row <= sample.per_class))
+    split, taken = pl.col("split"), 0.0
+    for name, share in sample.resplit.items():
+        taken += share
+        inside = row <= (pl.len().over("label") * taken).round()
+        split = pl.coalesce(split, pl.when(inside).then(pl.lit(name)))
+    return drawn.with_columns(split=split).drop("row")
 
 
 def _has_split_names(frame: pl.LazyFrame, key: pl.Expr, source: Source) -> bool:

@@ -13,6 +13,8 @@ import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.data.corpus import read_corpus
+from epigram.data.sources.source import Sample
+from epigram.data.splitting import sample_rows
 from epigram.data.validation.cross_row_rules import find_conflicts, find_duplicates
 from epigram.data.validation.row_index import Rows
 from epigram.data.validation.row_rules import scan_rows
@@ -192,6 +194,78 @@ def test_pieces_become_one_corpus(tmp_path: Path) -> None:
     ]
     exact = read_corpus(source({"reader": "csv"}, "one.csv", "test.csv", splits=splits, distinct="exact"), tmp_path)
     assert exact.filter(split="train")["text"].to_list() == ["A b!", "c", "a B", "held"]
+
+
+LETTERS = {"a": 40, "b": 20, "c": 5}  # rows of train by label; test has two rows of each
+
+
+def drawn(folder: Path, **changes: Any) -> pl.DataFrame:
+    """Return the rows of a sample of 65 training rows, whose labels alternate, and six rows of test."""
+    rows = sorted((place, label) for label, count in LETTERS.items() for place in range(count))
+    train = "".join(f"{label}{place},{label}\n" for place, label in rows)
+    (folder / "train.csv").write_text(f"text,label\n{train}")
+    (folder / "test.csv").write_text("text,label\n" + "".join(f"{c}0,{c}\nheld {c},{c}\n" for c in LETTERS))
+    splits = {"train": ["train.csv"], "test": ["test.csv"]}
+    return read_corpus(source({"reader": "csv"}, "train.csv", "test.csv", splits=splits, **changes), folder)
+
+
+def counts(frame: pl.DataFrame) -> dict[str, dict[str, int]]:
+    return {
+        split: {label: frame.filter(split=split, label=label).height for label in LETTERS}
+        for split in ("train", "dev", "test")
+    }
+
+
+NONE = dict.fromkeys(LETTERS, 0)
+
+
+@pytest.mark.parametrize(
+    ("sample", "changes", "train", "dev", "test"),
+    [
+        ({"per_class": 10}, {}, {"a": 10, "b": 10, "c": 5}, NONE, dict.fromkeys(LETTERS, 2)),
+        # test is drawn from all rows, 0.15 of 42, 22 and 7: 36, 19 and 6 rows are for training
+        ({"resplit": {"train": 0.85, "test": 0.15}}, {}, {"a": 36, "b": 19, "c": 6}, NONE, {"a": 6, "b": 3, "c": 1}),
+        # without the three rows that both files have
+        (
+            {"resplit": {"train": 0.8, "dev": 0.1, "test": 0.1}, "per_class": 20},
+            {"distinct": "exact"},
+            {"a": 16, "b": 16, "c": 5},
+            {"a": 2, "b": 2, "c": 0},
+            {"a": 2, "b": 2, "c": 1},
+        ),
+    ],
+)
+def test_a_sample_has_so_many_rows_of_each_label(
+    sample: dict[str, Any], changes: Any, train: Any, dev: Any, test: Any, tmp_path: Path
+) -> None:
+    frame = drawn(tmp_path, sample=Sample(**sample), **changes)
+    assert counts(frame) == {"train": train, "dev": dev, "test": test}
+    expected = {name: sum(each.values()) for name, each in (("train", train), ("dev", dev), ("test", test))}
+    drawn(tmp_path, sample=Sample(**sample), rows=expected, **changes)
+    place = {text: n for n, text in enumerate(drawn(tmp_path)["text"].unique(maintain_order=True).to_list())}
+    if changes:
+        assert [place[text] for text in frame["text"]] == sorted(place[text] for text in frame["text"])
+
+
+def test_a_sample_is_random_and_follows_its_seed(tmp_path: Path) -> None:
+    """Each row is drawn in about a quarter of 200 samples, and goes to test in about a fifth of them."""
+    first, again, other = (
+        drawn(tmp_path, sample=Sample(per_class=10, seed=seed)).filter(split="train")["text"].to_list()
+        for seed in (3, 3, 4)
+    )
+    assert first == again != other
+    frame = pl.DataFrame({"label": ["a"] * 40, "split": [None] * 40, "text": range(40)}, schema_overrides=STRINGS)
+    kept, held = np.zeros(40), np.zeros(40)
+    for seed in range(200):
+        part = sample_rows(frame, Sample(per_class=10, resplit={"train": 0.8, "test": 0.2}, seed=seed))
+        kept[part["text"].to_numpy()] += 1
+        held[part.filter(split="test")["text"].to_numpy()] += 1
+    assert kept.sum() == 2_000 and held.sum() == 400
+    assert kept.min() > 25 and kept.max() < 75  # 50 ± 4 standard deviations of 6.1
+    assert held.max() < 25  # 10 ± 5 standard deviations of 3.1
+
+
+STRINGS = {"split": pl.String}
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ def test_every_source_of_the_repository_is_sound(name: str) -> None:
 def test_the_sets_that_papers_and_users_need_are_there() -> None:
     assert {"thucnews", "thucnews_116k", "ced", "mr", "chnsenticorp", "cold", "sst2", "sst", "agnews"} <= set(NAMES)
     assert {"agnews_43k", "20newsgroups", "newsgroups_4", "amazon_4", "sogou_4", "nlpcc2017", "reuters"} <= set(NAMES)
+    assert {"dmsp_agnews", "dmsp_newsgroups", "dmsp_amazon", "dmsp_sogou"} <= set(NAMES)
     assert {"aapd", "aapd_test", "dbpedia_small", "ud_english_ewt", "ud_chinese_gsd", "hanzi", "xinhua"} <= set(NAMES)
     assert {"embeddings", "pocket_zh", "pocket_en", "conll2003", "fce", "local", "hub", "sql"} <= set(NAMES)
 
@@ -99,6 +100,13 @@ def test_numbers_are_taken_for_label_names(tmp_path: Path) -> None:
         ({"label_names": {"a": " "}}, "label_names has the name ' '; expected a name without control characters"),
         ({"label_names": {"a": "A\n"}}, r"label_names has the name 'A\\n'; expected a name without control"),
         ({"keep": ["line"]}, "reserved column names: line"),
+        ({"sample": {"per_class": 0}}, r"sample\.per_class is '?0"),
+        (
+            {"sample": {"resplit": {"train": 0.8, "test": 0.1}}},
+            r"sample\.resplit is .*; expected shares with train",
+        ),
+        ({"sample": {"resplit": {"dev": 0.5, "test": 0.5}}}, r"sample\.resplit is .*; expected shares with train"),
+        ({"sample": {"per_class": 5}, "task": "multi"}, r"sample draws rows of each label; it needs task: single"),
         ({"files": [{"path": "../x", "url": "https://e.org"}]}, r"files\.0\.path is '\.\./x'"),
         ({"files": [{"path": "source.json", "url": "https://e.org"}]}, r"files\.0\.path is 'source\.json'"),
         ({"files": [{"path": "x", "mirror": "../../etc/passwd"}]}, r"files\.0\.mirror is '\.\./\.\./etc/passwd'"),

@@ -208,8 +208,9 @@ def test_rows_that_the_user_leaves_out_are_not_expected_of_a_replaced_file() -> 
     assert invalid_rows(source) == 0
 
 
-def test_repeats_that_the_user_leaves_out_are_not_expected_of_a_replaced_file() -> None:
-    source = replaced("", "labels: ['5', '1', '10']\ndistinct: exact\n", REVIEWS + "good,5,train\n")
+@pytest.mark.parametrize("own", ["distinct: exact\n", "sample: {per_class: 1}\ndistinct: exact\n"])
+def test_repeats_that_the_user_leaves_out_are_not_expected_of_a_replaced_file(own: str) -> None:
+    source = replaced("", f"labels: ['5', '1', '10']\n{own}", REVIEWS + "good,5,train\n")
     assert (source.labels, source.rows) == (["5", "1", "10"], {})
     assert read_back("r")["text"].to_list() == ["good", "bad", "so so"]
 

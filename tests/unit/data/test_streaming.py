@@ -40,6 +40,7 @@ def judged(rows: list[tuple[Any, ...]], choices: ValidateSettings = DROP) -> Val
         "task": "single",
         "labels": [],
         "distinct": None,
+        "sample": None,
         "files": [],
         "label_names": {},
         "folds": None,

@@ -20,7 +20,7 @@ from epigram.core.errors import DataError, ParameterError
 from epigram.data.corpus import read_corpus
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
-from epigram.data.sources.source import load_source
+from epigram.data.sources.source import Sample, load_source
 from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.validate import Validated, validate
 from epigram.stages import validate as stage
@@ -113,6 +113,7 @@ def source(**changes: object) -> SimpleNamespace:
         "task": "single",
         "labels": ["a", "b"],
         "distinct": None,
+        "sample": None,
         "files": [],
         "label_names": {},
         "folds": 0,
@@ -142,6 +143,29 @@ def test_leaks_are_flagged_row_by_row_and_said() -> None:
     assert (result.corpus.dev_in_train, result.corpus.test_in_train) == (1, 1)
     assert "1 of 2 test rows have a text that is also in train; 0 of them with the same label." in result.corpus.notes
     assert "dev has no row of 1 label: a." in result.corpus.notes
+
+
+@pytest.mark.parametrize(
+    ("sample", "notes"),
+    [
+        (None, []),
+        (
+            Sample(per_class=1000),
+            ["At most 1000 training rows of each label were drawn at random (sample, seed 0)."],
+        ),
+        (
+            Sample(per_class=2, resplit={"train": 0.85, "test": 0.15}, seed=7),
+            [
+                "At most 2 training rows of each label were drawn at random (sample, seed 7).",
+                "The rows of each label were split at random, not as in the source: 85% train, 15% test "
+                "(sample, seed 7).",
+            ],
+        ),
+    ],
+)
+def test_a_random_sample_is_said(sample: Sample | None, notes: list[str]) -> None:
+    result = validate(corpus(*SPLIT), source(sample=sample), ValidateSettings(min_per_class=1))
+    assert [note for note in result.corpus.notes if "(sample" in note] == notes
 
 
 def test_dropping_leaks_takes_them_out_of_train() -> None:

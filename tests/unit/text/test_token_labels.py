@@ -44,7 +44,15 @@ def judged(
     joined = frame["tokens"].list.join(" ").fill_null("no words").to_list()
     texts = [*joined[:-1], text or joined[-1]]
     frame = frame.with_columns(pl.Series("text", texts), file=pl.lit("a.conll"), line=pl.int_range(pl.len()) + 1)
-    about = {"name": "toy", "language": "en", "labels": list(labels), "label_names": {}, "distinct": None, "files": []}
+    about = {
+        "name": "toy",
+        "language": "en",
+        "labels": list(labels),
+        "label_names": {},
+        "distinct": None,
+        "sample": None,
+        "files": [],
+    }
     source = SimpleNamespace(task=task, **about)
     return validate(frame.lazy(), source, ValidateSettings(min_per_class=1))  # type: ignore[arg-type]
 
@@ -125,7 +133,7 @@ def test_a_text_is_read_alike_with_and_without_labels_of_its_tokens(encoded: Any
 
 def test_a_source_of_token_labels_needs_a_reader_of_them() -> None:
     frame = pl.DataFrame({"text": ["a"], "split": ["train"], "file": ["x.csv"], "line": [1]})
-    source = SimpleNamespace(name="toy", task="tokens", labels=[], label_names={}, distinct=None, files=[])
+    source = SimpleNamespace(name="toy", task="tokens", labels=[], label_names={}, distinct=None, sample=None, files=[])
     with pytest.raises(ParameterError, match=r"toy\.yaml: task is 'tokens', but the reader returns no token labels"):
         validate(frame.lazy(), source, ValidateSettings())  # type: ignore[arg-type]
 

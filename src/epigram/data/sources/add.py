@@ -57,7 +57,7 @@ def with_own_keys(values: dict[str, Any], description: Path, *, keep_language: b
     found = list(dict.fromkeys(names.get(label, label) for label in known))
     kept = [label for label in map(str, old.get("labels") or []) if label in found]
     labels = kept + [label for label in found if label not in kept]
-    rows = {} if own.get("distinct") or read.get("named_only") else values["rows"]
+    rows = {} if own.get("distinct") or own.get("sample") or read.get("named_only") else values["rows"]
     every = {**values, **own, "read": {**values["read"], **read}, "labels": labels, "rows": rows}
     return {**{key: every[key] for key in old if key in every}, **every}  # keep the order of the keys
 

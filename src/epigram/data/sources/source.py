@@ -6,13 +6,16 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from math import isclose
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Literal
 
 from epigram.core.config_types import (
     Folds,
     Name,
+    OpenShare,
     Positive,
+    Seed,
     Strict,
     check_name,
     is_http_url,
@@ -86,6 +89,19 @@ class File(SourceSection):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Sample(SourceSection):
+    """Random rows of a source, drawn for each label on its own.
+
+    `per_class` is the maximum number of training rows of each label. `resplit` has the shares of new splits, which
+    replace the source's own; it is empty if these stay.
+    """
+
+    per_class: Positive | None = None
+    resplit: dict[Split, OpenShare] = field(default_factory=dict)
+    seed: Seed = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Source(SourceSection):
     """Data set: its files, how they are read, its labels and the expected number of rows."""
 
@@ -103,6 +119,7 @@ class Source(SourceSection):
     keep: list[str] = field(default_factory=list)  # additional columns to keep
     folds: Folds | None = None  # instead of validate.folds
     distinct: Literal["exact", "letters"] | None = None  # drop from train repeats and texts of dev or test
+    sample: Sample | None = None  # rows drawn at random, after `distinct`
 
     @property
     def public(self) -> Source:
@@ -170,10 +187,21 @@ def _check_source(source: Source, path: Path) -> None:
             f"{path}: the label {shown(repr(invalid[0]))} has a control character; remove the character"
         )
     _check_label_names(source, str(path))
+    _check_sample(source, str(path))
     if source.task == "tokens" and source.labels:
         raise ParameterError(f"{path}: task: tokens infers the labels of the texts; remove labels")
     if reserved := set(source.keep) & RESERVED_COLUMNS:
         raise ParameterError(f"{path}: keep has reserved column names: {', '.join(sorted(reserved))}; remove them")
+
+
+def _check_sample(source: Source, where: str) -> None:
+    if source.sample is None:
+        return
+    shares = source.sample.resplit
+    if source.task != "single":
+        raise ParameterError(f"{where}: sample draws rows of each label; it needs task: single")
+    if shares and ("train" not in shares or not isclose(sum(shares.values()), 1.0)):
+        raise ParameterError(f"{where}: sample.resplit is {shares}; expected shares with train that add up to 1")
 
 
 def _check_label_names(source: Source, where: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from epigram.core.limits import list_names, most_frequent
 from epigram.core.templates import environment
+from epigram.data.sources.source import Sample
 from epigram.data.validation import violations
 from epigram.data.validation.cross_row_rules import RuleResults
 from epigram.data.validation.label_checks import label_notes, list_notes, rows_by_label
@@ -49,6 +50,17 @@ def dropped_repeats(distinct: str | None) -> list[str]:
         f"Training rows with {same[distinct]} as an earlier training row or a row of dev or test were dropped when "
         "the data was read."
     ]
+
+
+def drawn_rows(sample: Sample | None) -> list[str]:
+    """Return notes on the random draw of rows."""
+    if sample is None:
+        return []
+    shares = ", ".join(f"{share:.0%} {name}" for name, share in sample.resplit.items())
+    most = f"At most {sample.per_class} training rows of each label were drawn at random"
+    new = f"The rows of each label were split at random, not as in the source: {shares}"
+    notes = ([most] if sample.per_class else []) + ([new] if shares else [])
+    return [f"{note} (sample, seed {sample.seed})." for note in notes]
 
 
 def repeated_headers(rows: Mapping[str, int]) -> list[str]:

@@ -102,6 +102,7 @@ def validate(
     notes = [
         *data_report.inferred_labels(token_labels if tokens_only else []),
         *data_report.dropped_repeats(source.distinct),
+        *data_report.drawn_rows(source.sample),
         *data_report.repeated_headers(headers or {}),
         *data_report.rows_without_split(rows.unassigned % rows.count),
         *data_report.rule_violations(results, actions),

@@ -230,7 +230,10 @@ class LiveData:
                 for each in base.files
             ]
             reads = [base.read, *(each.read for each in base.files)]
-            return parameters_hash(files=files, reads=reads, splits=base.splits, task=base.task, distinct=base.distinct)
+            drawn = {"sample": vars(base.sample)} if base.sample else {}
+            return parameters_hash(
+                files=files, reads=reads, splits=base.splits, task=base.task, distinct=base.distinct, **drawn
+            )
         return None
 
     def _new_base(self) -> tuple[pl.DataFrame, dict[str, Any]]:
