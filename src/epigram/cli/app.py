@@ -14,7 +14,7 @@ import typer
 import epigram
 from epigram.cli.models import export, predict, sign, suggest, systems, verify
 from epigram.cli.projects import add, dashboard, doctor, init, repair, stop
-from epigram.cli.runs import drift, retrain, run, sweep
+from epigram.cli.runs import drift, retrain, run, sweep, table
 from epigram.core.errors import ParameterError
 from epigram.process.display import echo
 from epigram.process.exits import handle_errors, run_and_exit, run_typer
@@ -35,11 +35,12 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "retrain": retrain.main,
     "drift": drift.main,
     "sweep": sweep.main,
+    "table": table.main,
     "dashboard": dashboard.main,
     "stop": stop.main,
     "repair": repair.main,
 }
-FLOW_COMMANDS = ("run", "retrain", "drift", "sweep", "dashboard", "stop")  # need flows/ in the current folder
+FLOW_COMMANDS = ("run", "retrain", "drift", "sweep", "table", "dashboard", "stop")  # need flows/ in the current folder
 
 # Help texts are plain, because Rich markup would read [word|label] as a tag and drop it.
 cli = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)

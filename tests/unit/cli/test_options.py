@@ -32,6 +32,7 @@ RUNNER = "epigram.runner"
 WORKERS: dict[str, list[str]] = {
     "run": [f"{RUNNER}.prefect.execution.execute", f"{RUNNER}.search.execute.execute_search"],
     "sweep": [f"{RUNNER}.prefect.execution.execute_sweep", f"{RUNNER}.runs.reservations.reserve"],
+    "table": [f"{RUNNER}.tables.results.make_trials", f"{RUNNER}.tables.results.remaining_seconds"],
     "retrain": [
         f"{RUNNER}.prefect.execution.call_flow",
         f"{RUNNER}.champions.champion.rollback",
@@ -77,9 +78,9 @@ ANSWERS: dict[str, Any] = {"open_predictor": PREDICTOR, "require_signature": Non
 ANSWERS |= {"reserve": "grid", "verify": [], "read_provenance": {}, "list_systems": [], "run_checks": []}
 ANSWERS["tag_messages"] = []
 
-PLAN = RunPlan(dataset="planned", seeds=[0], views={"token": {}}, systems={"mlp": {"view": "token"}})
-
 PLAN = RunPlan(dataset="planned", seeds=[0], views={}, systems={"mlp": {}})
+TABLE = """{title: A table, page: one, printed: {}, seeds: [0], views: {token: {}}, datasets: {MR: {source: mr}},
+rows: {MLP: {system: {recipe: mlp, view: token}}}}"""
 OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("run", "--dataset mr", {"execute.dataset": "mr"}),
     ("run", "--systems mlp,textcnn", {"execute.systems": ("mlp", "textcnn")}),
@@ -101,6 +102,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("sweep --over k=1,2", "--max-parallel 7", {"execute_sweep.at_once": 7}),
     ("sweep --over k=1,2", "--name mine", {"reserve.name": "mine"}),
     ("sweep --over k=1,2", "--ray auto", {"execute_sweep.ray": "auto"}),
+    ("table one", "--list", {"remaining_seconds.measured": []}),
     ("retrain", "--dataset mr", {"call_flow.arguments": (Path.cwd(), "mr")}),
     ("retrain", "--rollback", {"rollback.root": Path.cwd()}),
     ("retrain", "--show", {"history.root": Path.cwd()}),
@@ -202,7 +204,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dic
     monkeypatch.setattr("epigram.workflow.search.plan.read_plan", lambda file: PLAN)
     monkeypatch.setattr("epigram.core.settings.dataset_of", lambda file: "default")
     monkeypatch.setattr("epigram.cli.projects.dashboard.enter_project", lambda *arguments: tmp_path)
-    for module in ("runs.run", "runs.sweep", "runs.retrain", "runs.drift"):
+    for module in ("runs.run", "runs.sweep", "runs.retrain", "runs.drift", "runs.table"):
         monkeypatch.setattr(f"epigram.cli.{module}.find_flow", lambda *arguments: None)
     program = Typer()
     for name, main in cli.COMMANDS.items():
@@ -219,6 +221,8 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dic
 
     git(tmp_path, "init", "--quiet")
     monkeypatch.chdir(tmp_path)
+    Path("benchmarks/tables").mkdir(parents=True)
+    Path("benchmarks/tables/one.yaml").write_text(TABLE, encoding="utf-8")
     Path("texts.txt").write_text("nice soup\n", encoding="utf-8")
     return run
 

@@ -1,67 +1,181 @@
-"""Tests of the tables of a sweep and of a drift check."""
+"""Tables of papers: which cells there are, in which order they are measured, and which results count."""
 
 from __future__ import annotations
 
-import io
-import math
+import json
+from pathlib import Path
+from typing import Any
 
-from rich.console import Console
+import pytest
 
-from epigram.monitoring.drift import Measure
-from epigram.report.terminal import terminal_table
-from epigram.runner.prefect.sweep import Result, results_table
-from epigram.runner.retraining.drift import Drift, markdown_table
-from epigram.runner.runs import run_page
+from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.runner.prefect.sweep import Trial
+from epigram.runner.tables import results
+from epigram.runner.tables.definition import FOLDER, cells, read_table, table_names
+from epigram.runner.tables.results import make_trials, missing_cells, read_results, record, remaining_seconds
+
+TABLE = """
+title: A table
+page: a_page
+printed: {A_T1: {accuracy: accuracy}}
+seeds: [3, 5]
+views: {token: {tokenizer: token}}
+datasets:
+  Films: {source: mr, cap: {train: {epochs: 2}}}
+  Posts: {source: ced}
+rows:
+  Fast text: {system: {recipe: fast_text, view: token, train: {batch_size: 64}}}
+  A+B: {system: {recipe: mlp, view: token}, own: true, only: [Films]}
+  Given: {system: {recipe: mlp, view: token, encoder: {depth: 1}}, preset: false, only: [Posts]}
+  tfidf_svm: {system: {recipe: tfidf_svm, view: token}}
+"""
 
 
-def result(run: str, rate: float, **scores: object) -> Result:
-    fields = {"dataset": "mr", "score": "accuracy", "system": "cnn", "test": (0.5, 0.4, 0.6), **scores}
-    return Result(run=run, values={"train.learning_rate": rate, "a|b": None}, **fields)  # type: ignore[arg-type]
+def project(root: Path, text: str = TABLE) -> Path:
+    """Write the table `t` of a project."""
+    (root / FOLDER).mkdir(parents=True, exist_ok=True)
+    (root / FOLDER / "t.yaml").write_text(text, encoding="utf-8")
+    return root
 
 
-RESULTS = [
-    result("s-1", 0.1, dev=0.7),
-    result("s-2", 0.2, dev=0.8125),
-    result("s-3", 0.3, code=65, message="bad row", system="", dataset=""),
-    result("s-4", 0.4, dev=0.6, dataset="ced"),
-]
+def test_the_first_seed_of_every_row_comes_before_further_seeds_of_own_rows(tmp_path: Path) -> None:
+    found = list(cells(read_table(project(tmp_path), "t")))
+    assert [(cell.dataset, cell.row, cell.column, cell.seed) for cell in found] == [
+        ("Films", "Fast text", "paper", 3),
+        ("Films", "Fast text", "default", 3),
+        ("Films", "A+B", "paper", 3),
+        ("Films", "A+B", "default", 3),
+        ("Films", "tfidf_svm", "default", 3),  # it has no preset
+        ("Posts", "Fast text", "paper", 3),
+        ("Posts", "Fast text", "default", 3),
+        ("Posts", "Given", "paper", 3),
+        ("Posts", "tfidf_svm", "default", 3),
+        ("Films", "A+B", "paper", 5),
+        ("Films", "A+B", "default", 5),
+    ]
+    assert [cell.name for cell in found[:5:2]] == ["fast_text", "a_b", "tfidf_svm"]
 
 
-def test_a_sweep_lists_its_runs_by_data_set_and_score_and_highlights_the_best_of_each() -> None:
-    table = results_table(RESULTS)
-    assert [heading.text for heading in table.headings] == ["run", "train.learning_rate", "a|b", "system", "dev"]
-    assert [([cell.text for cell in line.cells], line.highlighted) for line in table.lines] == [
-        (["s-4", "0.4", "None", "cnn", "60.0"], True),
-        (["s-2", "0.2", "None", "cnn", "81.2"], True),
-        (["s-1", "0.1", "None", "cnn", "70.0"], False),
-        (["s-3", "0.3", "None", "", "–"], False),
+def test_the_cap_of_a_data_set_is_in_the_column_of_the_paper_alone(tmp_path: Path) -> None:
+    found = {(cell.dataset, cell.row, cell.column): cell.system for cell in cells(read_table(project(tmp_path), "t"))}
+    own = {"recipe": "fast_text", "view": "token", "train": {"batch_size": 64}}
+    capped = {"batch_size": 64, "epochs": 2}
+    assert found["Films", "Fast text", "paper"] == {**own, "train": capped, "preset": "paper"}
+    assert found["Films", "Fast text", "default"] == own
+    assert found["Posts", "Given", "paper"] == {"recipe": "mlp", "view": "token", "encoder": {"depth": 1}}
+
+
+def finished(trial: Trial, **rows: float) -> None:
+    """Write the summary of a run whose systems have the accuracies `rows`."""
+    costs = dict.fromkeys(("parameters_without_embeddings", "batch_macs", "depth", "depth_pruned"))
+    interval = {"test_low": 0.1, "test_high": 0.9}
+    summary: dict[str, Any] = {
+        "systems": [
+            {
+                "system": name,
+                "scores": {"accuracy": value},
+                "dev_score": 0.5,
+                **interval,
+                **costs,
+            }
+            for name, value in rows.items()
+        ],
+        "splits": {"train": 80, "dev": 10, "test": 10},
+        "stages": {f"{stage}@{name}": {"seconds": 15.0} for name in (*rows, "other") for stage in ("learn", "judge")},
+        "revision": "abc",
+    }
+    folder = trial.request.root / "runs" / str(trial.request.name)
+    folder.mkdir(parents=True)
+    (folder / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+
+
+def first_trial(root: Path) -> Trial:
+    """Return the first run of the cells that are missing."""
+    table = read_table(root, "t")
+    return make_trials("t", table, missing_cells(table, read_results(root, "t")), root, "t-1")[0]
+
+
+def test_a_run_has_the_cells_of_one_seed_data_set_and_column(tmp_path: Path) -> None:
+    table = read_table(project(tmp_path), "t")
+    trials = make_trials("t", table, cells(table), tmp_path, "t-1")
+    assert [trial.request.name for trial in trials] == [
+        "t-1-mr-paper-3",
+        "t-1-mr-default-3",
+        "t-1-ced-paper-3",
+        "t-1-ced-default-3",
+        "t-1-mr-paper-5",
+        "t-1-mr-default-5",
+    ]
+    assert trials[0].request.seeds == (3,) and list(trials[0].request.changes["systems"]) == ["fast_text", "a_b"]
+    assert trials[0].request.changes["ensemble"] == {"enabled": False}
+
+
+def test_a_recorded_cell_is_missing_again_only_if_its_settings_change(tmp_path: Path) -> None:
+    table = read_table(project(tmp_path), "t")
+    trial = first_trial(tmp_path)
+    finished(trial, fast_text=0.7, a_b=0.8)
+    record(trial)
+    measured = read_results(tmp_path, "t")
+    assert [(each.row, each.column, each.scores["accuracy"]) for each in measured] == [
+        ("Fast text", "paper", 0.7),
+        ("A+B", "paper", 0.8),
+    ]
+    left = missing_cells(table, measured)
+    assert len(left) == 9 and left[0].column == "default"
+    changed = read_table(project(tmp_path, TABLE.replace("epochs: 2", "epochs: 4")), "t")
+    assert [(cell.row, cell.seed) for cell in missing_cells(changed, measured) if cell.column == "paper"][:2] == [
+        ("Fast text", 3),
+        ("A+B", 3),
     ]
 
 
-def test_a_sweep_has_the_same_table_in_the_dashboard_and_on_the_terminal() -> None:
-    table = results_table(RESULTS[:1])
-    assert run_page.sweep(table, ["best"]) == (
-        "# sweep\n\n"
-        "| run | train.learning_rate | a\\|b | system | dev |\n"
-        "| --- | --- | --- | --- | ---: |\n"
-        "| s-1 | 0.1 | None | cnn | 70.0 |\n\n"
-        "* best\n"
-    )
-    out = io.StringIO()
-    Console(file=out, width=120).print(terminal_table(table))
-    lines = [line.split() for line in out.getvalue().splitlines() if line.strip(" ─")]
-    assert lines == [["run", "train.learning_rate", "a|b", "system", "dev"], ["s-1", "0.1", "None", "cnn", "70.0"]]
+def test_another_run_adds_to_the_cells_and_replaces_its_own(tmp_path: Path) -> None:
+    project(tmp_path)
+    for accuracy in (0.7, 0.6):
+        finished(trial := first_trial(tmp_path), fast_text=accuracy, a_b=0.8)
+        record(trial)
+        project(tmp_path, TABLE.replace("epochs: 2", "epochs: 4"))
+        (tmp_path / "runs").rename(tmp_path / f"old{accuracy}")
+    assert [each.scores["accuracy"] for each in read_results(tmp_path, "t")] == [0.6, 0.8]
 
 
-def test_a_drift_check_marks_the_measures_that_have_drifted() -> None:
-    measures = (
-        Measure(name="length", index=0.25, chance=0.0104, drifted=True),
-        Measure(name="label", index=0.0, chance=math.inf, drifted=False),
-    )
-    assert markdown_table(Drift(champion=1, texts=9, labelled=0, threshold=0.2, measures=measures)) == (
-        "| measure | index | expected by chance | drifted | description |\n"
-        "| --- | ---: | ---: | --- | --- |\n"
-        "| length | 0.250 | 0.010 | **yes** | characters of a text |\n"
-        "| label | 0.000 | any |  | label |\n\n"
-        "threshold: 0.2\n"
-    )
+def test_a_run_without_a_row_is_an_error_that_names_it(tmp_path: Path) -> None:
+    finished(trial := first_trial(project(tmp_path)), fast_text=0.7)
+    with pytest.raises(DataError, match=r"no result of A\+B"):
+        record(trial)
+    assert read_results(tmp_path, "t") == []
+
+
+def test_the_time_that_is_left_is_of_equal_rows(tmp_path: Path) -> None:
+    table = read_table(project(tmp_path), "t")
+    finished(trial := first_trial(tmp_path), fast_text=0.7, a_b=0.8)
+    record(trial)
+    measured = read_results(tmp_path, "t")
+    # known: Fast text default, A+B default, and both columns of the further seed of A+B, all on Films
+    assert remaining_seconds(missing_cells(table, measured), measured) == (4 * (30.0 + results.BESIDE), 5)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "error", "said"),
+    [
+        ("t", None, InputMissingError, "benchmarks/tables has no table"),
+        ("../t", TABLE, ParameterError, "unknown table '../t'"),
+        ("u", TABLE, ParameterError, "unknown table 'u'"),
+        ("t", TABLE.replace("[Films]", "[Filmes]"), ParameterError, "rows.A.B.only names 'Filmes'"),
+        ("t", TABLE.replace("seeds: [3, 5]", "seeds: []"), ParameterError, "t.yaml: seeds"),
+        ("t", TABLE.replace("tokenizer: token", "checkpoint: ../x"), ParameterError, "views.token"),
+    ],
+)
+def test_an_invalid_table_is_refused(
+    tmp_path: Path, name: str, text: str | None, error: type[Exception], said: str
+) -> None:
+    if text is not None:
+        project(tmp_path, text)
+    with pytest.raises(error, match=said):
+        read_table(tmp_path, name)
+
+
+def test_the_tables_of_the_project_are_valid() -> None:
+    root = Path(__file__).resolve().parents[3]
+    for name in table_names(root):
+        assert list(cells(read_table(root, name)))

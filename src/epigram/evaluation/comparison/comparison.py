@@ -7,7 +7,7 @@ The outcomes are relative to the best system, so that the test behind them does 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from statistics import median_low, stdev
 from typing import Any
 
@@ -131,7 +131,15 @@ def _row(
         p_test=on_test.p if on_test else None,
         test_outcome=on_test.outcome if on_test else None,
         **_token_scores(metrics),
+        scores=_test_scores(metrics),
     )
+
+
+def _test_scores(metrics: Metrics) -> dict[str, float]:
+    """Return every metric on the test set by name."""
+    words = {} if metrics.tokens is None else asdict(metrics.tokens.test)
+    sentence = {} if metrics.sentence_f1 is None else {"sentence_f1": metrics.sentence_f1.value}
+    return {**asdict(metrics.test), **sentence, **{f"token_{name}": value for name, value in words.items()}}
 
 
 def _token_scores(metrics: Metrics) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -35,7 +35,8 @@ class Row:
     depth, FLOPs and the two fields after `span_f1` (see `Cost`) are medians over the seeds; `*_pruned` are the values
     after pruning. `token_*` and `span_f1` are of the test words, None if the system labels no words. `dev_loss` is the
     log loss on dev. `megabytes` is the size of the saved model. Speed is None until a run adds the speed of its
-    machine, so that the same data give the same summary everywhere.
+    machine, so that the same data give the same summary everywhere. `scores` has every metric on test by name, a metric
+    of words with the prefix `token_`; empty in the summary of an older version.
     """
 
     system: str
@@ -68,6 +69,7 @@ class Row:
     megabytes: float | None = None
     ms_per_text: float | None = None
     texts_per_second: float | None = None
+    scores: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,69 @@
+"""epigram table: the cells of a paper's printed table, measured by runs of the pipeline."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from epigram.cli.projects.project import find_flow
+from epigram.core.errors import ParameterError
+from epigram.process.display import echo
+
+
+def main(
+    name: Annotated[str, typer.Argument(help="Name of a file in benchmarks/tables, without .yaml.")] = "",
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the tables and what is not measured, and run nothing.")
+    ] = False,
+) -> None:
+    """Measure the cells of a printed table that have no result yet, by runs of the pipeline.
+
+    Each run trains the systems of one data set with one seed. Its cells are added to benchmarks/results/papers as soon
+    as it ends, so the command can be stopped at any time: it continues with the cells that are missing, and stages that
+    were finished do not run again.
+
+    Example: epigram table transformer_f_2
+    """
+    root = Path.cwd()
+    if list_:
+        _list(root, name)
+        return
+    if not name:
+        raise ParameterError("the name of a table is missing; epigram table --list shows the names")
+    flow = find_flow("table", "flows.table.table")
+    from epigram.runner.prefect.execution import execute_sweep
+    from epigram.runner.runs import reservations
+    from epigram.runner.tables.definition import read_table
+    from epigram.runner.tables.results import make_trials, missing_cells, read_results
+
+    table = read_table(root, name)
+    missing = missing_cells(table, read_results(root, name))
+    if not missing:
+        echo(f"every cell of {name} is measured")
+        return
+    prefix = reservations.reserve(root, None, name)
+    with reservations.release_on_exit(root, prefix):
+        results = execute_sweep(make_trials(name, table, missing, root, prefix), flow, prefix, 1)
+    for result in results:
+        if result.code:
+            echo(f"error: {result.run}: {result.message}", file=sys.stderr)
+    left = len(missing_cells(table, read_results(root, name)))
+    echo(f"{name}: {len(missing) - left} of {len(missing)} missing cells measured")
+    sys.exit(next((result.code for result in results if result.code), 0))
+
+
+def _list(root: Path, chosen: str) -> None:
+    """Print how many cells of each table are measured, or of the chosen one, and the time that the rest takes."""
+    from epigram.runner.tables.definition import cells, read_table, table_names
+    from epigram.runner.tables.results import missing_cells, read_results, remaining_seconds
+
+    for name in [chosen] if chosen else table_names(root):
+        table, measured = read_table(root, name), read_results(root, name)
+        total, missing = len(list(cells(table))), missing_cells(table, measured)
+        seconds, unknown = remaining_seconds(missing, measured)
+        time = f", about {seconds / 60:.0f} minutes left" if seconds else ""
+        more = f" and {unknown} cells of unknown time" if unknown and seconds else ""
+        echo(f"{name}: {table.title}: {total - len(missing)} of {total} cells measured{time}{more}")

@@ -1,0 +1,124 @@
+"""Definition of a printed table: which system of which data set each of its cells is, as a YAML file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from epigram.core.config_types import Checked, Name, Strict, is_name, nearest, read_yaml, validate_as
+from epigram.core.errors import InputMissingError, ParameterError
+from epigram.workflow.search.plan import PlannedView, Seeds
+
+FOLDER = Path("benchmarks/tables")
+Column = Literal["paper", "default"]  # a system with the settings that its paper states, or with epigram's own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset(Strict):
+    """A data set of the table: the source that stands for it, and how that differs from the printed one.
+
+    `printed` is its name in benchmarks/published.csv, by default its key. `cap` changes the systems of the
+    column `paper` where the machine needs it, for example {train: {epochs: 3}}. `views` are in addition to the table's,
+    and `sections` replace sections of params.yaml.
+    """
+
+    source: Name
+    printed: str = ""
+    differs: str = ""
+    cap: dict[Name, dict[str, Any]] = field(default_factory=dict)
+    views: dict[Name, PlannedView] = field(default_factory=dict)
+    sections: dict[Name, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintedRow(Strict):
+    """A row of the table: its system, as in params.yaml without a preset.
+
+    `printed` is the name of the method in benchmarks/published.csv, by default its key. `own` marks the method of the
+    paper, which is measured with all seeds. `only` names the data sets that have the row. `preset` is false for
+    settings that are the paper's already, so that the row has no column `default`.
+    """
+
+    system: dict[str, Any]
+    printed: str = ""
+    own: bool = False
+    preset: bool = True
+    only: list[str] = field(default_factory=list)
+    differs: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(Strict):
+    """One or more printed tables of the same trainings; `page` is their page in docs/papers.
+
+    `printed` has the tables by their name in benchmarks/published.csv, each with its metrics by their printed name; a
+    metric is the name of a score in a run's summary.
+    """
+
+    title: str
+    page: Name
+    printed: dict[str, dict[str, str]]
+    seeds: Seeds
+    views: dict[Name, PlannedView]
+    datasets: Annotated[dict[str, Dataset], Checked(bool, "one or more data sets")]
+    rows: Annotated[dict[str, PrintedRow], Checked(bool, "one or more rows")]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training: a row of the table on a data set, with the settings of a column and one seed."""
+
+    dataset: str
+    row: str
+    column: Column
+    seed: int
+    system: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Name of the system in a run."""
+        return re.sub(r"[^A-Za-z0-9]+", "_", self.row).strip("_").lower()
+
+
+def table_names(root: Path) -> list[str]:
+    """Return the names of the tables that the project defines."""
+    return sorted(path.stem for path in (root / FOLDER).glob("*.yaml"))
+
+
+def read_table(root: Path, name: str) -> Table:
+    """Read a table. Raises InputMissingError if the project does not define it, ParameterError if it is invalid."""
+    names = table_names(root)
+    if not names:
+        raise InputMissingError(f"{FOLDER} has no table; run the command in a clone of epigram's repository")
+    if not is_name(name) or name not in names:
+        raise ParameterError(f"unknown table {name!r}: {nearest(name, names)}")
+    path = FOLDER / f"{name}.yaml"
+    table = validate_as(Table, read_yaml(root / path), file=str(path))
+    for key, row in table.rows.items():
+        if unknown := set(row.only) - set(table.datasets):
+            raise ParameterError(f"{path}: rows.{key}.only names {sorted(unknown)[0]!r}, which is not in datasets")
+    return table
+
+
+def cells(table: Table) -> Iterator[Cell]:
+    """Yield the cells, the first seed of every row before the further seeds of the paper's own rows."""
+    for seed in table.seeds:
+        for dataset in table.datasets:
+            for name, row in table.rows.items():
+                if (seed == table.seeds[0] or row.own) and dataset in (row.only or table.datasets):
+                    yield from _columns(table.datasets[dataset], dataset, name, row, seed)
+
+
+def _columns(source: Dataset, dataset: str, name: str, row: PrintedRow, seed: int) -> Iterator[Cell]:
+    """Yield the cells of the columns; a system without a preset has the column `default` alone."""
+    from epigram.recipes.registry import PRESETS
+
+    capped = {**row.system, **{key: {**row.system.get(key, {}), **cap} for key, cap in source.cap.items()}}
+    has_preset = row.preset and row.system["recipe"] in PRESETS
+    if has_preset or not row.preset:
+        yield Cell(dataset, name, "paper", seed, {**capped, **({"preset": "paper"} if has_preset else {})})
+    if row.preset:
+        yield Cell(dataset, name, "default", seed, row.system)

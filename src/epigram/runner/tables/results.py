@@ -1,0 +1,155 @@
+"""Results of a printed table, cell by cell, and the runs that measure the cells without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from epigram.core.errors import DataError, InputMissingError
+from epigram.core.files import read_json, write_json
+from epigram.core.records import read_record
+from epigram.evaluation.records.ensemble_record import ENSEMBLE
+from epigram.runner.prefect.sweep import Trial
+from epigram.runner.tables.definition import Cell, Column, Table, cells, read_table
+from epigram.runner.workspace.request import Request
+
+FOLDER = Path("benchmarks/results/papers")
+BESIDE = 5.0  # seconds of a run beside the stages of a system, for each system
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellResult:
+    """Scores of one cell by name, between 0 and 1, with the interval of the score that ranks systems.
+
+    `settings` are the source, the system and its view, so that a changed definition is measured again. `seconds` are
+    the working time of the stages of the system.
+    """
+
+    dataset: str
+    row: str
+    column: Column
+    seed: int
+    settings: dict[str, Any]
+    scores: dict[str, float | None]
+    dev: float
+    low: float
+    high: float
+    rows: dict[str, int]
+    seconds: float
+    revision: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableResults:
+    """The measured cells of a table."""
+
+    cells: list[CellResult]
+
+
+def read_results(root: Path, name: str) -> list[CellResult]:
+    """Read the measured cells; none if the table was never run. Raises DataError for a damaged file."""
+    try:
+        return read_record(TableResults, root / FOLDER / f"{name}.json").cells
+    except InputMissingError:
+        return []
+
+
+def missing_cells(table: Table, measured: Iterable[CellResult]) -> list[Cell]:
+    """Return the cells without a result for their present settings, in the order in which they are measured."""
+    done = {_place(each): each.settings for each in measured}
+    return [cell for cell in cells(table) if done.get(_place(cell)) != settings(table, cell)]
+
+
+def settings(table: Table, cell: Cell) -> dict[str, Any]:
+    """Return all that the definition says about a cell's training."""
+    dataset = table.datasets[cell.dataset]
+    view = {**table.views, **dataset.views}[cell.system["view"]]
+    return {"source": dataset.source, "system": cell.system, "view": view, "sections": dict(dataset.sections)}
+
+
+def make_trials(name: str, table: Table, missing: Iterable[Cell], root: Path, prefix: str) -> list[Trial]:
+    """Return one run for the missing cells of each seed, data set and column; `prefix` begins the runs' names."""
+    groups: dict[tuple[int, str, Column], list[Cell]] = {}
+    for cell in missing:
+        groups.setdefault((cell.seed, cell.dataset, cell.column), []).append(cell)
+    return [
+        Trial(
+            _request(table, group, root, f"{prefix}-{table.datasets[dataset].source}-{column}-{seed}"),
+            {"table": name, "dataset": dataset, "column": column, "seed": seed},
+        )
+        for (seed, dataset, column), group in groups.items()
+    ]
+
+
+def _request(table: Table, group: list[Cell], root: Path, run: str) -> Request:
+    """Return the run of cells of one seed, data set and column."""
+    dataset = table.datasets[group[0].dataset]
+    views = {**table.views, **dataset.views}
+    changes: dict[str, Any] = {
+        **dataset.sections,
+        "views": {view: views[view] for view in dict.fromkeys(cell.system["view"] for cell in group)},
+        "systems": {cell.name: cell.system for cell in group},
+        ENSEMBLE: {"enabled": False},
+    }
+    return Request(root=root, dataset=dataset.source, seeds=(group[0].seed,), changes=changes, name=run, max_parallel=1)
+
+
+def record(trial: Trial) -> None:
+    """Add the cells of a finished run to the file of its table.
+
+    Raises DataError if the run has no result of a cell, because the data set does not suit the system.
+    """
+    root, name = trial.request.root, str(trial.values["table"])
+    table, measured = read_table(root, name), read_results(root, name)
+    summary = read_json(root / "runs" / str(trial.request.name) / "summary.json")
+    rows: dict[str, dict[str, Any]] = {row["system"]: row for row in summary["systems"]}
+    wanted = [cell for cell in missing_cells(table, measured) if _place(cell)[1:] == _place_of(trial)]
+    if absent := [cell.row for cell in wanted if cell.name not in rows]:
+        raise DataError(f"run {trial.request.name} has no result of {', '.join(absent)}: the data set does not suit it")
+    places = set(map(_place, wanted))
+    found = [_result(table, cell, rows[cell.name], summary) for cell in wanted]
+    kept = [each for each in measured if _place(each) not in places]
+    write_json(root / FOLDER / f"{name}.json", asdict(TableResults(cells=kept + found)))
+
+
+def _place(cell: Cell | CellResult) -> tuple[str, str, Column, int]:
+    """Return the place of a cell in the table."""
+    return cell.row, cell.dataset, cell.column, cell.seed
+
+
+def _place_of(trial: Trial) -> tuple[Any, ...]:
+    """Return the places of the cells of a run, which differ in their row alone."""
+    return tuple(trial.values[key] for key in ("dataset", "column", "seed"))
+
+
+def _result(table: Table, cell: Cell, row: dict[str, Any], summary: dict[str, Any]) -> CellResult:
+    """Return the result of a cell from its system's row in the summary of a run."""
+    costs = {key: row[key] for key in ("parameters_without_embeddings", "batch_macs", "depth", "depth_pruned")}
+    return CellResult(
+        dataset=cell.dataset,
+        row=cell.row,
+        column=cell.column,
+        seed=cell.seed,
+        settings=settings(table, cell),
+        scores={**row["scores"], **costs},
+        dev=row["dev_score"],
+        low=row["test_low"],
+        high=row["test_high"],
+        rows=summary["splits"],
+        seconds=sum(each["seconds"] for stage, each in summary["stages"].items() if stage.endswith(f"@{cell.name}")),
+        revision=summary["revision"],
+    )
+
+
+def remaining_seconds(missing: Iterable[Cell], measured: list[CellResult]) -> tuple[float, int]:
+    """Return the estimated seconds of the missing cells, and how many of them have no estimate.
+
+    The estimate is the longest time of the same row and data set, with the time that a run needs beside it.
+    """
+    known: dict[tuple[str, str], float] = {}
+    for each in measured:
+        known[each.row, each.dataset] = max(each.seconds, known.get((each.row, each.dataset), 0.0))
+    times = [known.get((cell.row, cell.dataset)) for cell in missing]
+    return sum(time + BESIDE for time in times if time is not None), times.count(None)

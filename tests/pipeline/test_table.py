@@ -1,0 +1,68 @@
+"""The cells of a printed table, measured by real runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from epigram.runner.tables.definition import FOLDER
+from epigram.runner.tables.results import read_results
+from tests.support.project_copy import tree
+from tests.support.toy import command_env
+
+TABLE = """
+title: Two rows of words
+page: words
+printed: {T1: {accuracy: accuracy}}
+seeds: [4]
+views: {token: {tokenizer: token}}
+datasets:
+  English: {source: pocket_en, cap: {train: {epochs: 1}}}
+rows:
+  FastText: {system: {recipe: fast_text, view: token, train: {epochs: 1}}}
+  tfidf_svm: {system: {recipe: tfidf_svm, view: token}}
+"""
+
+
+def table(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run `epigram table` in the project."""
+    return subprocess.run(
+        [sys.executable, "-m", "epigram.cli", "table", *words],
+        cwd=folder,
+        env=command_env() | {"PYTHONPATH": f"{folder}:{folder / 'src'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.extended
+def test_only_missing_cells_are_measured(tmp_path: Path) -> None:
+    folder = tree(tmp_path)
+    (folder / FOLDER).mkdir(parents=True)
+    (folder / FOLDER / "t.yaml").write_text(TABLE, encoding="utf-8")
+    done = table(folder, "t")
+    assert done.returncode == 0, done.stderr
+    assert "t: 3 of 3 missing cells measured" in done.stdout
+    first = read_results(folder, "t")
+    assert [(each.row, each.column, each.seed) for each in first] == [
+        ("FastText", "paper", 4),
+        ("FastText", "default", 4),
+        ("tfidf_svm", "default", 4),
+    ]
+    for each in first:
+        run = next(folder.glob(f"runs/t-*-pocket_en-{each.column}-{each.seed}")) / "summary.json"
+        rows = {row["system"]: row for row in json.loads(run.read_text(encoding="utf-8"))["systems"]}
+        assert each.scores["accuracy"] == rows[each.row.lower()]["test_accuracy"]
+    assert table(folder, "--list").stdout == "t: Two rows of words: 3 of 3 cells measured\n"
+    results = folder / "benchmarks" / "results" / "papers" / "t.json"
+    cells = json.loads(results.read_text(encoding="utf-8"))["cells"]
+    results.write_text(json.dumps({"cells": cells[1:]}), encoding="utf-8")
+    assert "t: 1 of 1 missing cells measured" in table(folder, "t").stdout
+    assert len(read_results(folder, "t")) == 3
+    assert table(folder, "t").stdout == "every cell of t is measured\n"
