@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -19,6 +20,7 @@ import pytest
 from epigram.cli.runs import retrain
 from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError, TryAgainError
 from epigram.core.files import sha256, write_text
+from epigram.process.signals import Terminated
 from epigram.runner.champions import champion
 from epigram.runner.retraining import ledger
 from epigram.runner.retraining.withdrawal import learned_models, withdraw
@@ -370,6 +372,46 @@ def test_the_rows_of_the_slower_process_wait_for_the_next_retraining(
         shop.take()
     assert file.read_bytes() == before and [path.name for path in file.parent.glob(".shop_live*")] == []
     assert (shop.incoming / "c.csv").exists()
+
+
+@pytest.mark.parametrize("fault", [Terminated(), OSError(errno.ENOSPC, "No space left on device")])
+def test_a_command_that_ends_after_its_entry_is_finished_by_the_next_one(
+    shop: Shop, fault: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGTERM and a full disk, unlike SIGKILL, let the process remove its temporary files."""
+    shop.arrive("c.csv", reviews(10, "slang", seed=3))
+    append = ledger.append
+
+    def stopped(*arguments: Any) -> Any:
+        append(*arguments)
+        raise fault
+
+    for command in (shop.take, lambda: withdraw(shop.live, "a.csv")):
+        with monkeypatch.context() as patch, pytest.raises(type(fault)):
+            patch.setattr(ledger, "append", stopped)
+            command()
+        assert shop.take().rows == 0
+    assert shop.rows["batch"].value_counts().sort("batch").rows() == [(0, BASE), (2, 40), (3, 10)]
+    assert not [path for path in (shop.root / ".epigram").iterdir() if path.name.endswith(".parquet")]
+
+
+def test_a_withdrawal_that_ended_early_deletes_its_files_when_it_is_repeated(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = {name for batch in shop.live.record.batches for name in batch.kept if batch.name == "a.csv"}
+    append = ledger.append
+
+    def stopped(*arguments: Any) -> Any:
+        append(*arguments)
+        raise Terminated
+
+    with monkeypatch.context() as patch, pytest.raises(Terminated):
+        patch.setattr(ledger, "append", stopped)
+        withdraw(shop.live, "a.csv")
+    assert stored <= set(cache(shop))
+    with pytest.raises(ParameterError, match="no accepted file has this name"):
+        withdraw(shop.live, "a.csv")
+    assert stored.isdisjoint(cache(shop)) and shop.rows.height == 80
 
 
 def test_two_worktrees_share_the_ledger_and_all_rows(shop: Shop, file: Path) -> None:

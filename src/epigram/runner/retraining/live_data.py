@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import glob
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -55,6 +55,7 @@ class LiveData:
         self.root, self.name, self.settings = root, name, settings
         self.rows, self.description = root / "data" / "local" / f"{name}.parquet", root / SOURCES / f"{name}.yaml"
         self.base = load_source(name.removesuffix(GROWING_SUFFIX), root / SOURCES)
+        self.pending = root / ".epigram" / f"{name}.parquet"  # next content of the file
         self.ledger: Ledger | None = ledger.read(root, name)
         self.store = RowStore(root, name)
 
@@ -71,7 +72,7 @@ class LiveData:
         Raises DataError or InputMissingError if its file differs from what the last retraining left.
         """
         note = self._begin() if self.ledger is None else ""
-        self._finish()
+        self.finish()
         self.check()
         if not self.description.exists():
             self.describe(self.read(), self.record.base.labels)
@@ -107,22 +108,20 @@ class LiveData:
     def commit(self, frame: pl.DataFrame | None, **fields: Any) -> None:
         """Add an entry to the ledger and replace the file by `frame`; if None, the file stays as it is.
 
-        The entry is added first. If the process is killed in between, the next `prepare` replaces the file. Raises
+        The entry is added first. If the process ends in between, the next `finish` replaces the file. Raises
         TryAgainError, with nothing changed, if another process has added an entry.
         """
         before = self.ledger.after if self.ledger else None
-
-        def append(after: str) -> None:
-            if after != before or len(fields) > 1:
-                entry = Entry(before=before, after=after, time=now(), **fields)
-                self.ledger = ledger.append(self.root, self.name, self.ledger, entry)
-
         if frame is None:
-            append(before or sha256(self.rows))
-            return
-        with atomic_file(self.rows) as temporary:
-            frame.rechunk().write_parquet(temporary)
-            append(sha256(temporary))
+            after = before or sha256(self.rows)
+        else:
+            with atomic_file(self.pending) as temporary:
+                frame.rechunk().write_parquet(temporary)
+            after = sha256(self.pending)
+        if after != before or len(fields) > 1:
+            entry = Entry(before=before, after=after, time=now(), **fields)
+            self.ledger = ledger.append(self.root, self.name, self.ledger, entry)
+        self.finish()
 
     def keep(self, frame: pl.DataFrame) -> str:
         """Store rows as a parquet file and return its SHA-256."""
@@ -209,14 +208,14 @@ class LiveData:
         self.commit(None if is_older else frame, kind="start", **self._base_fields(frame, labels))
         return f"the ledger of {self.name} begins with its {frame.height:,} rows" if is_older else ""
 
-    def _finish(self) -> None:
-        """Do what a process that was killed after its entry in the ledger has not done: replace and delete files."""
+    def finish(self) -> None:
+        """Replace and delete files as the ledger says, also if a process ended after its entry in the ledger."""
         self.store.remove(self.record.withdrawn)
-        if not self.rows.exists() or sha256(self.rows) != self.record.after:
-            for temporary in self.rows.parent.glob(f".{glob.escape(self.rows.name)}.*"):
-                if temporary.is_file() and sha256(temporary) == self.record.after:
-                    temporary.replace(self.rows)
-                    return
+        if self.pending.exists():
+            if sha256(self.pending) == self.record.after:
+                with atomic_file(self.rows) as temporary:
+                    shutil.copyfile(self.pending, temporary)
+            self.pending.unlink()
 
     def _base_has_changed(self) -> bool:
         return self._source_hash() not in {self.record.base.source, None}

@@ -51,6 +51,7 @@ def withdraw(live: LiveData, file: str) -> Withdrawal:
     `file` is its name in the folder taken/ or in the ledger, or the beginning of its SHA-256. Raises ParameterError
     if it is unknown, or if several files have the name.
     """
+    live.finish()
     taken = inbox.files_in(inbox.inbox_folder(live.root, live.settings.retrain.incoming) / inbox.ARCHIVE)
     batches = _find(live.record, file, taken)
     since = min(map(live.record.accepted, batches))
@@ -60,7 +61,6 @@ def withdraw(live: LiveData, file: str) -> Withdrawal:
     live.describe(frame, fields.get("labels", live.record.base.labels))
     rows, kept = _count(live, batches, frame)
     live.commit(frame, kind="forget", batches=batches, **fields)
-    live.store.remove(live.record.withdrawn)
     models = learned_models(live.root, live.name, since)
     return Withdrawal(
         dataset=live.name,
