@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from epigram.core.errors import DataError, ParameterError
+from epigram.process.signals import Terminated
 from epigram.runner.champions import champion
 from epigram.runner.git import FIXED_AUTHOR, git
 from epigram.runner.prefect.execution import execute
@@ -195,15 +196,31 @@ def test_a_rollback_that_is_refused_or_fails_leaves_the_link(reign: Toy, monkeyp
     assert weights(reign) == "weights 3"
     reign.shell("git", "worktree", "remove", "--force", str(reign.root.parent / "beside"))
 
-    def full(root: Path, *arguments: str, **options: Any) -> str:
-        if arguments[0] == "commit-tree":
-            raise OSError(28, "No space left on device")
-        return git(root, *arguments, **options)
+    for fault, said in ((OSError(28, "No space left on device"), "No space"), (Terminated("stopped"), "stopped")):
 
-    monkeypatch.setattr(champion, "git", full)
-    with pytest.raises(OSError, match="No space"):
+        def failing(root: Path, *arguments: str, fault: BaseException = fault, **options: Any) -> str:
+            if arguments[0] == "commit-tree":
+                raise fault
+            return git(root, *arguments, **options)
+
+        with monkeypatch.context() as patch, pytest.raises(type(fault), match=said):
+            patch.setattr(champion, "git", failing)
+            champion.rollback(reign.root)
+        assert weights(reign) == "weights 3"
+
+
+def test_a_rollback_that_ends_after_its_commit_is_complete(reign: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(root: Path, *arguments: str, **options: Any) -> str:
+        done = git(root, *arguments, **options)
+        if arguments[0] == "update-ref":
+            raise Terminated
+        return done
+
+    monkeypatch.setattr(champion, "git", stopped)
+    with pytest.raises(Terminated):
         champion.rollback(reign.root)
-    assert weights(reign) == "weights 3"
+    now = champion.current(reign.root)
+    assert now is not None and (now.number, weights(reign)) == (4, "weights 2")
 
 
 def test_a_drift_check_beside_a_promotion_leaves_the_new_champion_in_use(reign: Toy) -> None:

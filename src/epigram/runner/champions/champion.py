@@ -229,11 +229,10 @@ def rollback(root: Path) -> Champion:
     folder = restore(root, restored, commit)
     try:
         _commit_entry(root, restored, tree, commit)
-    except Exception:
-        set_link(folder.parent / "champion", latest.run)
-        raise
-    if (folder.parent / "champion").readlink().name != restored.run:  # a concurrent drift check has reset the link
-        set_link(folder.parent / "champion", restored.run)
+    finally:  # the branch decides, also after a failure and beside a drift check that has reset the link
+        run = (current(root) or latest).run
+        if (folder.parent / "champion").readlink().name != run:
+            set_link(folder.parent / "champion", run)
     return restored
 
 
