@@ -28,7 +28,13 @@ from epigram.data.validation.settings import ValidateSettings
 from epigram.text.dataset.text_matching import label_column
 
 TEXT_SUFFIX = ".txt"
-COLUMN_OPTIONS = ("text", "join", "label", "label_separator")  # options of a source that also apply to new files
+COLUMN_OPTIONS = (
+    "text",
+    "join",
+    "label",
+    "label_separator",
+    "accepted",
+)  # options of a source that also apply to new files
 FORMAT_OPTIONS = ("separator", "quote")  # options of a source that also apply to new files of its format
 MAX_HEADER = 1 << 20  # characters of a first line that are examined
 INBOX_ADVICE = {"encoding": "set retrain.encoding: {} in params.yaml"}  # instead of the advice on `read` of a source

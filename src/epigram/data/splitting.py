@@ -10,9 +10,9 @@ from epigram.core.errors import DataError
 from epigram.data.sources.source import Sample, Source
 
 SPLIT_NAMES = {  # common names of splits, for sources that declare none
-    "train": ("train", "training"),
-    "dev": ("dev", "development", "val", "valid", "validation"),
-    "test": ("test", "testing"),
+    "train": ("train", "training", "训练", "训练集"),
+    "dev": ("dev", "development", "val", "valid", "validation", "验证", "验证集", "开发集"),
+    "test": ("test", "testing", "测试", "测试集"),
 }
 SPLIT_BY_NAME = {name: split for split, names in SPLIT_NAMES.items() for name in names}
 

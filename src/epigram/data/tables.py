@@ -19,6 +19,7 @@ from epigram.data.readers import KINDS, Reader
 from epigram.text.lines import BOM
 
 RAW = "\0json"  # column with the JSON object of each row, for output; the columns before it are also in the object
+ACCEPTED = "accept"
 STRINGS = pl.List(pl.String)
 Options = dict[str, Any]  # the `read` section of a source: reader, and the options of that reader
 COMPRESSED = {".gz", ".bz2", ".xz", ".zst", ".zip"}
@@ -48,6 +49,7 @@ class TableReader(Reader):
     label: str | None = "label"
     label_separator: str | None = None  # "|" of several labels in one string, sports|politics; "[]" of ["a", "b"]
     split: str | None = None
+    accepted: str | None = None  # column with accept, reject or ignore (Prodigy); only accepted rows are read
     tokens: str | None = None  # a list, or a string that is split at spaces
     token_labels: str | None = None
     spans: str | None = None  # marked parts of the text, which become token labels
@@ -67,7 +69,9 @@ class TableReader(Reader):
 
     def read(self, path: Path) -> Iterator[pl.DataFrame]:
         """Yield the roles of the rows. Raises DataError as `tables` does, and for a missing column."""
-        for lines, table in self.tables(path, [*self._required(), *self.keep]):
+        for lines, table in self.tables(
+            path, [*self._required(), *self.keep, *([self.accepted] if self.accepted else [])]
+        ):
             yield map_columns(table, self, path, lines)
 
     def without_headers(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -195,9 +199,12 @@ def open_table(path: Path, options: Options | None = None) -> TableFile:
 def map_columns(table: pl.DataFrame, columns: TableReader, path: Path, lines: pl.Series) -> pl.DataFrame:
     """Return line (from `lines`), text, and if declared, label, split, tokens, token_labels, spans and kept columns.
 
-    Raises DataError for a missing column, and lists the columns of the table.
+    Rows that are not accepted are left out. Raises DataError for a missing column, and lists the columns of the table.
     """
     _check_columns(columns._required(), table.columns, path)
+    if columns.accepted in table.columns:
+        accepted = table[columns.accepted] == ACCEPTED
+        table, lines = table.filter(accepted), lines.filter(accepted)
     texts = columns.text_columns
     selected: list[pl.Expr | pl.Series] = [
         lines.cast(pl.Int64).alias("line"),

@@ -44,6 +44,7 @@ NFD = "cafe\u0301"
         ({"\ufeffpos": 3, "pos": 9}, ['{"\\ufeffpos": "pos"}']),
         ({"a/b": 3, "a": 9, "b": 4}, ['"a/b": 3;', "--label-separator '/'"]),
         ({"a b": 3, "a": 9, "b": 4}, ["--label-separator ' '"]),
+        ({"__label__a __label__b": 3, "__label__c": 9}, ['"__label__a __label__b": 3;', "--label-separator ' '"]),
         ({"very good": 3, "good": 9}, []),
         ({"R&D": 3, "R": 9}, []),
         ({"nan": 3, "pos": 9, "NULL": 1}, ['missing values, such as "nan", "NULL": 4; if these texts have no label']),

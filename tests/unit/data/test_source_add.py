@@ -7,6 +7,7 @@ import re
 import shutil
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from epigram.cli import app as cli
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.data.corpus import read_corpus, spool_corpus
+from epigram.data.incoming_rows import read_file
 from epigram.data.sources.add import add_source
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
@@ -250,7 +252,13 @@ SPLITS = {"train": ["train"], "dev": ["valid"], "test": ["test"]}
         ("split", ["train", "valid", "test"], "", None, None),
         ("split", ["test", "test", "test"], None, "split", None),
         ("which", ["test", "test", "test"], None, None, None),
-        ("which", ["train", "valid", "other"], None, None, None),
+        ("which", ["train", "valid", "other"], None, None, "column 'which' is not used: 'other' is not the name of a"),
+        ("which", ["train", "", "test"], None, None, "column 'which' is not used: '' is not the name of a split"),
+        ("which", ["train", "bus", "car"], None, None, None),
+        ("数据集", ["训练集", "验证集", "测试集"], None, "数据集", None),
+        ("Usage", ["Training", "PublicTest", "Test"], None, None, "column 'Usage' is not used: 'publictest' is not"),
+        ("is_train", [True, False, True], None, None, "column 'is_train' is not used: 'false' is not the name"),
+        ("split", [0, 1, 2], None, None, "column 'split' is not used: '0' is not the name of a split"),
         ("split", ["train", "valid", "other"], None, None, "column 'split' is not used: 'other' is not the name of a"),
         ("fold", ["1", "2", "3"], None, None, "column 'fold' is not used: '1' is not the name of a split"),
         ("split", ["train", "", "test"], None, None, "column 'split' is not used: '' is not the name of a split"),
@@ -258,7 +266,7 @@ SPLITS = {"train": ["train"], "dev": ["valid"], "test": ["test"]}
 )
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_a_column_of_splits_is_found_by_its_name_or_content(
-    suffix: str, header: str, values: list[str], given: str | None, used: str | None, note: str | None
+    suffix: str, header: str, values: list[Any], given: str | None, used: str | None, note: str | None
 ) -> None:
     table = pl.DataFrame({"text": ["a", "b", "c"], "label": ["x", "y", "x"], "n": [1, 2, 3], header: values})
     file = Path(f"r.{suffix}")
@@ -289,6 +297,24 @@ def test_repeated_header_lines_are_left_out_and_counted() -> None:
     assert read_back("b")["label"].unique().sort().to_list() == ["a", "b"]
     Path("s.csv").write_text("text,label\n" + TEN + "text,a\nlabel,label\n")  # no headers
     assert add_source(Path("s.csv"), name="s", text="text", label="label").rows == 12
+
+
+@pytest.mark.parametrize(
+    ("answers", "texts", "note"),
+    [
+        (["accept", "reject", "accept", "ignore", "accept"], ["t0", "t2", "t4"], ["column 'answer' are left out: 2"]),
+        (["accept", "reject", "accept", None, "accept"], ["t0", "t1", "t2", "t3", "t4"], []),
+        (["accept", "accept", "accept", "accept", "accept"], ["t0", "t1", "t2", "t3", "t4"], []),
+        (["yes", "reject", "accept", "ignore", "accept"], ["t0", "t1", "t2", "t3", "t4"], []),
+    ],
+)
+def test_only_accepted_rows_of_prodigy_are_read(answers: list[str | None], texts: list[str], note: list[str]) -> None:
+    rows = [{"text": f"t{place}", "label": "ab"[place // 2 % 2], "answer": each} for place, each in enumerate(answers)]
+    Path("r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    added = add_source(Path("r.jsonl"), name="r", text="text", label="label")
+    assert read_back("r")["text"].to_list() == texts and added.rows == len(texts)
+    assert [each.partition("in the ")[2] for each in added.notes] == note
+    assert read_file(Path("r.jsonl"), load_source("r"))["text"].to_list() == texts  # from the inbox
 
 
 def lines(*labels: object) -> str:

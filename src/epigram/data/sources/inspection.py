@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
-import polars.selectors as cs
 
 from epigram.core.config_types import parse_integer, shown
 from epigram.core.errors import DataError, ParameterError
@@ -16,11 +15,16 @@ from epigram.core.limits import list_names
 from epigram.data import tables
 from epigram.data.sources.source import CONTROL_CHARACTER
 from epigram.data.splitting import SPLIT_BY_NAME
-from epigram.data.tables import Options
+from epigram.data.tables import ACCEPTED, Options
 from epigram.data.validation.label_checks import label_notes, list_notes, rows_by_label, visible_label
+from epigram.text.lines import BOM
 
 HAN = r"[\u4e00-\u9fff]"
-SPLIT_COLUMNS = {"split", "set", "fold", "partition", "subset"}  # names of columns that are likely to have splits
+# names of columns that are likely to have splits
+SPLIT_COLUMNS = {"split", "set", "fold", "partition", "subset", "usage", "is_train", "is_test", "数据集"}
+ANSWERS = "answer", {ACCEPTED, "reject", "ignore"}  # column of Prodigy and its values
+BLANK = f"{BOM} \t\r\n"
+MAX_VALUES = 20  # number of different values above which those of a column do not matter
 
 
 @dataclass(frozen=True)
@@ -46,9 +50,14 @@ def inspect(file: Path, options: Options) -> Inspection:
     content, notes = _read(file, read), list[str]()
     if options["split"] is None:
         column, notes = _choose_split(content.values)
-        if column is not None:
-            read["split"] = column
-            content = _read(file, read)
+        read |= {"split": column} if column is not None else {}
+    name, answers = ANSWERS
+    if {ACCEPTED} != content.values.get(name, {ACCEPTED}) <= answers:
+        read["accepted"] = name
+    if "accepted" in read or "split" in read:
+        rows, content = content.rows.height, _read(file, read)
+        if rejected := rows - content.rows.height:
+            notes.append(f"rows that are not accepted in the column {name!r} are left out: {rejected:,}")
     if content.headers:
         notes.append(f"rows that repeat the column names are left out: {content.headers:,}")
     frame = content.rows
@@ -81,8 +90,7 @@ def _names_note(names: Mapping[str, str], rows: Mapping[str, int]) -> str:
 class _Content:
     """Rows of a file, the number of rows that were left out because they repeat the column names, and `values`.
 
-    `values` has the values, in lower case, of each column of strings without a role. Of a column with another value
-    than the name of a split, some are left out.
+    `values` has the values, in lower case, of each column without a role; columns of many different ones are left out.
     """
 
     rows: pl.DataFrame
@@ -97,26 +105,33 @@ def _read(file: Path, options: Options) -> _Content:
         is_header = reader.is_header(rows)
         headers += int(is_header.sum())
         frames.append(rows.filter(~is_header))
-        for column in table.filter(~is_header).select(cs.string() | cs.categorical() | cs.enum()):
-            known = values.setdefault(column.name, set())
-            if column.name not in {*reader.text_columns, reader.label} and known <= SPLIT_BY_NAME.keys():
-                found = column.cast(pl.String).fill_null("").str.strip_chars().str.to_lowercase().unique()
-                known.update(found)
+        for name in table.columns:
+            known = values.setdefault(name, set())
+            if name not in {*reader.text_columns, reader.label} and len(known) <= MAX_VALUES:
+                known |= _different_values(table[name]) - {name.strip().lower()}  # a repeated header
+    values = {name: known for name, known in values.items() if 0 < len(known) <= MAX_VALUES}
     return _Content(pl.concat(frames), headers, values)
 
 
+def _different_values(column: pl.Series) -> set[str]:
+    """Return the different values of a column, in lower case; none of nested or binary values."""
+    if column.dtype.is_nested() or column.dtype == pl.Binary:
+        return set()
+    return set(column.alias("").cast(pl.String).fill_null("").str.strip_chars(BLANK).str.to_lowercase().unique())
+
+
 def _choose_split(values: Mapping[str, set[str]]) -> tuple[str | None, list[str]]:
-    """Return the column that has the splits, by its name or else by its values, and notes on columns of such a name."""
-    named = [name for name in values if name.strip().lower() in SPLIT_COLUMNS and values[name]]
-    fitting = [name for name, found in values.items() if found and found <= SPLIT_BY_NAME.keys()]
-    for name in sorted(fitting, key=lambda name: name not in named):
-        splits = {SPLIT_BY_NAME[value] for value in values[name]}
-        if name in named or (len(splits) > 1 and "train" in splits):
+    """Return the column that has the splits, by its name or else by its values, and notes on similar columns."""
+    named = [name for name in values if name.strip().lower() in SPLIT_COLUMNS]
+    known = {name: {SPLIT_BY_NAME[value] for value in found & SPLIT_BY_NAME.keys()} for name, found in values.items()}
+    likely = [*named, *(name for name in values if name not in named and "train" in known[name] != {"train"})]
+    for name in likely:
+        if values[name] <= SPLIT_BY_NAME.keys():
             return name, []
     return None, [
-        f"column {name!r} is not used: {other!r} is not the name of a split, such as train, dev or test"
-        for name in named
-        for other in sorted(values[name] - SPLIT_BY_NAME.keys())[:1]
+        f"column {name!r} is not used: {min(values[name] - SPLIT_BY_NAME.keys())!r} is not the name of a split, such "
+        "as train, dev or test; if it has the splits, name them so and add the file again (epigram add --replace)"
+        for name in likely
     ]
 
 

@@ -76,7 +76,12 @@ def _joined_labels(rows: Rows) -> list[str]:
             number[part] += 1
         found[separator] = [label for label, parts in joined.items() if any(number[part] > 1 for part in parts)]
     for separator in RARE_SEPARATORS:
-        found[separator] = [label for label in rows if separator in label and _parts(label, separator) <= rows.keys()]
+        joined = {label: _parts(label, separator) for label in rows if separator in label}
+        found[separator] = [
+            label
+            for label, parts in joined.items()
+            if parts <= rows.keys() or all(part.startswith("__label__") for part in parts)  # fastText
+        ]
     return [
         f"rows with labels that look like several labels in one, such as {list_names(map(_quoted, labels), 3)}: "
         f'{sum(rows[label] for label in labels):,}; if they are, set read.label_separator: "{separator}" and task: '
