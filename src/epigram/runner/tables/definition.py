@@ -55,7 +55,7 @@ class Table(Strict):
     """One or more printed tables of the same trainings; `page` is their page in docs/papers.
 
     `printed` has the tables by their name in benchmarks/published.csv, each with its metrics by their printed name; a
-    metric is the name of a score in a run's summary.
+    metric is the name of a score in a run's summary. `absent` says why a data set or a row cannot be measured.
     """
 
     title: str
@@ -65,6 +65,7 @@ class Table(Strict):
     views: dict[Name, PlannedView]
     datasets: Annotated[dict[str, Dataset], Checked(bool, "one or more data sets")]
     rows: Annotated[dict[str, PrintedRow], Checked(bool, "one or more rows")]
+    absent: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,157 @@
+"""Write the tables of docs/papers from benchmarks/published.csv and the measured cells: python -m benchmarks.papers.
+
+`epigram table NAME` measures the cells. A page has a block for each table.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from pathlib import Path
+from statistics import mean, stdev
+
+from benchmarks.timing import ROOT
+from epigram.runner.tables.definition import Column, Dataset, PrintedRow, Table, cells, read_table
+from epigram.runner.tables.results import CellResult, missing_cells, read_results, remaining_seconds, settings
+
+PAGES = ROOT / "docs/papers"
+PUBLISHED = ROOT / "benchmarks/published.csv"
+BLOCK = re.compile(r"<!-- table: (\S+) -->\n(.*?)<!-- /table -->\n", re.DOTALL)
+HEAD = "| data set | row | metric | printed | paper's settings | less printed | epigram's defaults | verdict |"
+COSTS = {"parameters_without_embeddings": 1e-6, "batch_macs": 1e-9, "depth_pruned": 1.0}  # to the printed unit
+ROUNDED = 0.0051  # largest difference of a cost that the paper prints with two decimals
+COLUMNS: tuple[Column, Column] = ("paper", "default")
+Place = tuple[str, str, Column]  # data set, row, column
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A value of some seeds in the unit of the paper, with the half width of its interval; None for a cost."""
+
+    values: list[float]
+    half: float | None
+
+    def __str__(self) -> str:
+        """Return the mean, with the standard deviation and the number of seeds if there are several."""
+        if self.half is None:
+            return f"{mean(self.values):.2f}"
+        spread = f" ± {stdev(self.values):.1f}, n = {len(self.values)}" if len(self.values) > 1 else ""
+        return f"{mean(self.values):.1f}{spread}"
+
+
+@cache
+def published() -> dict[tuple[str, str, str, str], str]:
+    """Return every printed value by table, data set, method and metric."""
+    with PUBLISHED.open(encoding="utf-8", newline="") as file:
+        return {
+            (row["table"], row["dataset"], row["method"], row["metric"]): row["value"] for row in csv.DictReader(file)
+        }
+
+
+def measured(table: Table, found: Iterable[CellResult], place: Place, score: str) -> Measured | None:
+    """Return a score of all measured seeds of a place, or None; a cell whose settings have changed does not count.
+
+    The interval is the bootstrap interval of the score that ranks systems; it reflects the choice of test rows.
+    """
+    wanted = {
+        cell.seed: settings(table, cell) for cell in cells(table) if (cell.dataset, cell.row, cell.column) == place
+    }
+    mine = [
+        each
+        for each in found
+        if (each.dataset, each.row, each.column) == place and each.settings == wanted.get(each.seed)
+    ]
+    values = [value for each in mine if (value := each.scores.get(score)) is not None]
+    if not values:
+        return None
+    if score in COSTS:
+        return Measured([value * COSTS[score] for value in values], None)
+    return Measured([100 * value for value in values], 50 * mean(each.high - each.low for each in mine))
+
+
+def verdict(printed: float | None, ours: Measured | None) -> str:
+    """Return whether the printed value is reached: it lies in the interval of ours, or below it."""
+    if ours is None:
+        return "not measured yet"
+    if printed is None:
+        return ""
+    value = mean(ours.values)
+    if ours.half is None:
+        return "equal" if abs(value - printed) < ROUNDED else "differs"
+    if value - ours.half > printed:
+        return "above"
+    return "reproduced" if value + ours.half >= printed else "below"
+
+
+def lines(table: Table, found: list[CellResult]) -> Iterator[str]:
+    """Yield a line for each data set, row and metric of the table."""
+    planned = {(cell.dataset, cell.row, cell.column) for cell in cells(table)}
+    for dataset, row in product(table.datasets, table.rows):
+        if places := {column: (dataset, row, column) for column in COLUMNS if (dataset, row, column) in planned}:
+            for name, metrics in table.printed.items():
+                for metric, score in metrics.items():
+                    ours = {column: measured(table, found, place, score) for column, place in places.items()}
+                    key = (name, table.datasets[dataset].printed or dataset, table.rows[row].printed or row, metric)
+                    yield _line([dataset, row, metric], published().get(key, ""), ours)
+
+
+def _line(names: list[str], printed: str, ours: dict[Column, Measured | None]) -> str:
+    """Return a line; the column of the paper's settings is judged, where there is one."""
+    number = float(printed) if re.fullmatch(r"\d+(\.\d+)?", printed) else None
+    judged = ours["paper" if "paper" in ours else "default"]
+    gap = f"{mean(judged.values) - number:+.1f}" if judged and number is not None else ""
+    paper, default = (str(ours[column] or "…") if column in ours else "–" for column in COLUMNS)
+    texts = [*names, printed or "–", paper, gap, default, verdict(number, judged)]
+    return f"| {' | '.join(texts)} |".replace("*", r"\*")
+
+
+def rendered(name: str) -> str:
+    """Return the Markdown of a table: how it is measured, the cells, and what is left."""
+    table, found = read_table(ROOT, name), read_results(ROOT, name)
+    head = [f"**{table.title}** (`benchmarks/tables/{name}.yaml`).{_left(name, table, found)}", ""]
+    head += [HEAD, f"|{' --- |' * (HEAD.count('|') - 1)}"]
+    return "\n".join([*head, *lines(table, found), "", *_differences(table), ""])
+
+
+def _left(name: str, table: Table, found: list[CellResult]) -> str:
+    """Return a sentence on the cells that are not measured, and the time that they take, as far as it is known."""
+    missing, total = missing_cells(table, found), len(list(cells(table)))
+    if not missing:
+        return ""
+    seconds, unknown = remaining_seconds(missing, found)
+    times = f", {len(missing) - unknown} of them in about {seconds / 60:.0f} minutes" if seconds else ""
+    return f" {len(missing)} of {total} cells are not measured yet; `epigram table {name}` measures them{times}."
+
+
+def _differences(table: Table) -> list[str]:
+    """Return a line for each difference between the printed and the measured work."""
+    parts: dict[str, Dataset | PrintedRow] = {**table.datasets, **table.rows}
+    told = [f"* {name}: {part.differs}." for name, part in parts.items() if part.differs]
+    capped = {name: _flat(each) for name, each in table.datasets.items() if each.cap}
+    caps = [f"* {name}: the column of the paper's settings has {cap}." for name, cap in capped.items()]
+    absent = [f"* {name}: not measurable here: {reason}." for name, reason in table.absent.items()]
+    return [*told, *caps, *absent]
+
+
+def _flat(dataset: Dataset) -> str:
+    return ", ".join(f"{section}.{key} = {value}" for section, cap in dataset.cap.items() for key, value in cap.items())
+
+
+def written(page: Path) -> str:
+    """Return the text of a page with its tables."""
+    text = page.read_text(encoding="utf-8")
+    return BLOCK.sub(lambda block: f"<!-- table: {block[1]} -->\n{rendered(block[1])}<!-- /table -->\n", text)
+
+
+def main() -> None:
+    """Rewrite the tables of all pages."""
+    for page in sorted(PAGES.glob("*.md")):
+        page.write_text(written(page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
