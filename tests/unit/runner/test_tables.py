@@ -65,6 +65,14 @@ def test_the_cap_of_a_data_set_is_in_the_column_of_the_paper_alone(tmp_path: Pat
     assert found["Posts", "Given", "paper"] == {"recipe": "mlp", "view": "token", "encoder": {"depth": 1}}
 
 
+def test_a_data_set_may_have_one_column(tmp_path: Path) -> None:
+    text = TABLE.replace("source: ced", "source: ced, columns: [default]")
+    found = [
+        (cell.row, cell.column) for cell in cells(read_table(project(tmp_path, text), "t")) if cell.dataset == "Posts"
+    ]
+    assert found == [("Fast text", "default"), ("tfidf_svm", "default")]
+
+
 def finished(trial: Trial, **rows: float) -> None:
     """Write the summary of a run whose systems have the accuracies `rows`."""
     costs = dict.fromkeys(("parameters_without_embeddings", "batch_macs", "depth", "depth_pruned"))

@@ -20,14 +20,15 @@ Column = Literal["paper", "default"]  # a system with the settings that its pape
 class Dataset(Strict):
     """A data set of the table: the source that stands for it, and how that differs from the printed one.
 
-    `printed` is its name in benchmarks/published.csv, by default its key. `cap` changes the systems of the
-    column `paper` where the machine needs it, for example {train: {epochs: 3}}. `views` are in addition to the table's,
-    and `sections` replace sections of params.yaml.
+    `printed` is its name in benchmarks/published.csv, by default its key. `columns` are the measured columns. `cap`
+    changes the systems of the column `paper` where the machine needs it, for example {train: {epochs: 3}}. `views` are
+    in addition to the table's, and `sections` replace sections of params.yaml.
     """
 
     source: Name
     printed: str = ""
     differs: str = ""
+    columns: list[Column] = field(default_factory=lambda: ["paper", "default"])
     cap: dict[Name, dict[str, Any]] = field(default_factory=dict)
     views: dict[Name, PlannedView] = field(default_factory=dict)
     sections: dict[Name, dict[str, Any]] = field(default_factory=dict)
@@ -119,7 +120,10 @@ def _columns(source: Dataset, dataset: str, name: str, row: PrintedRow, seed: in
 
     capped = {**row.system, **{key: {**row.system.get(key, {}), **cap} for key, cap in source.cap.items()}}
     has_preset = row.preset and row.system["recipe"] in PRESETS
-    if has_preset or not row.preset:
-        yield Cell(dataset, name, "paper", seed, {**capped, **({"preset": "paper"} if has_preset else {})})
-    if row.preset:
-        yield Cell(dataset, name, "default", seed, row.system)
+    columns: dict[Column, dict[str, Any] | None] = {
+        "paper": ({**capped, "preset": "paper"} if has_preset else capped) if has_preset or not row.preset else None,
+        "default": row.system if row.preset else None,
+    }
+    for column in source.columns:
+        if (system := columns[column]) is not None:
+            yield Cell(dataset, name, column, seed, system)
