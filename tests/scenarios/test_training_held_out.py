@@ -250,6 +250,20 @@ def test_n_grams_and_frequencies_come_from_train() -> None:
     assert guess.seed.item() == 4
 
 
+@pytest.mark.parametrize(("multi", "share"), [(False, 1 / 3), (True, 1 / 2)])
+def test_a_uniform_draw_does_not_depend_on_the_texts_of_train(multi: bool, share: float) -> None:
+    """All of train has class 0. Of 600 texts, each class gets its share, within four standard deviations."""
+    train, dev = words([0] * 6, [5, 6, 7, 8, 9, 10]), words([0] * 600, list(range(600)))
+    if multi:
+        train.labels = torch.tensor([[1, 0, 0]] * 6, dtype=torch.uint8)
+    guess = RandomBaselineConfig(draw="uniform").build(DataSpec(vocabulary=600, classes=3, max_length=8, multi=multi))
+    random_baseline.fit(guess, train, train, seed=1)
+    assert guess.frequency.tolist() == pytest.approx([share] * 3)
+    logits = predict(guess, dev, precision="fp32").logits
+    chosen = logits > 0 if multi else logits.argmax(1)[:, None] == np.arange(3)
+    np.testing.assert_allclose(chosen.mean(0), share, atol=0.08)
+
+
 def test_the_share_of_texts_with_each_of_several_labels() -> None:
     train = words([0, 0, 0, 0], [5, 5, 6, 6])
     train.labels = torch.tensor([[1, 0], [1, 1], [1, 0], [0, 0]], dtype=torch.uint8)

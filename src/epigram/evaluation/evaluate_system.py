@@ -63,7 +63,7 @@ def evaluate_system(
     on_dev = score_split(target, dev, dev_output, thresholds, decision)
     on_test = score_split(target, test, test_output, thresholds, decision)
     calibration = _calibrations(on_test, temperatures or [1.0] * len(seeds), settings.bins)
-    per_seed = _per_seed(seeds, costs, alone or [[] for _ in seeds], thresholds, on_dev, on_test, calibration)
+    per_seed = _per_seed(target, seeds, costs, alone or [[] for _ in seeds], thresholds, on_dev, on_test, calibration)
     return Evaluated(
         metrics=_metrics(name, target, on_dev, on_test, per_seed, settings, decision),
         dev=_record(dev, dev_output),
@@ -98,6 +98,7 @@ def _record(truth: GoldSplit, output: SystemOutput) -> SplitRecord:
 
 
 def _per_seed(
+    target: Target,
     seeds: Sequence[int],
     costs: Sequence[Cost],
     alone: Sequence[list[ClassifierAccuracy]],
@@ -117,6 +118,7 @@ def _per_seed(
         "thresholds": thresholds.tolist(),
         "dev_tokens": dev.token_scores(),
         "test_tokens": test.token_scores(),
+        "test_sentences": test.sentence_scores(target.plain),
         "alone": alone,
     }
     return [SeedMetrics(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)]
@@ -159,7 +161,7 @@ def _metrics(
         tokens=token_metrics(test, seeds, **intervals),
         coverage=coverage_curve(dev.texts, texts),
         decision=decision,
-        **sentence_f1(target, test, **intervals),
+        **sentence_f1(target, test, seeds, **intervals),
     )
 
 

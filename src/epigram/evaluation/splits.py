@@ -10,8 +10,9 @@ import numpy as np
 from epigram.evaluation.arrays import Bools, Floats, Ints
 from epigram.evaluation.metrics.decisions import predict_labels
 from epigram.evaluation.metrics.intervals import fold_spread
+from epigram.evaluation.metrics.registry import sentence_scores
 from epigram.evaluation.metrics.scoring import RowScores, SplitPredictions
-from epigram.evaluation.records.results import Decision, Task, TokenScores
+from epigram.evaluation.records.results import Decision, SentenceScores, Task, TokenScores
 from epigram.evaluation.tokens.tokens import LabelledWords
 from epigram.evaluation.tokens.word_predictions import Words, most_likely
 
@@ -73,6 +74,13 @@ class ScoredSplit:
     def token_scores(self) -> Sequence[TokenScores | None]:
         """Return the word scores of every seed; None per seed if the system labels no words."""
         return [None] * len(self.texts.predicted) if self.words is None else self.words.scores()
+
+    def sentence_scores(self, plain: int) -> Sequence[SentenceScores | None]:
+        """Return P*, R* and F1* of every seed; None per seed if the corpus labels no words or is multi-label."""
+        counts = self.texts.counts()
+        if self.truth.words is None or counts.multi:
+            return [None] * len(self.texts.predicted)
+        return sentence_scores(counts, plain)
 
 
 def score_split(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,12 +16,17 @@ from epigram.nn.layers.types import DataSpec, Prediction, Tokens
 
 @dataclass(frozen=True, kw_only=True)
 class RandomBaselineConfig(Strict):
-    """Configuration of the random baseline, which has no settings."""
+    """Configuration of the random baseline.
+
+    `draw`: each label with its share of the training texts as the probability, or all labels with the same probability.
+    """
 
     kind: ClassVar[str] = "random_baseline"
     by_gradient: ClassVar[bool] = False
     train_settings: ClassVar[tuple[str, ...]] = ("max_length",)  # settings with an effect
     labels_tokens: ClassVar[bool] = True
+
+    draw: Literal["frequency", "uniform"] = "frequency"
 
     def check(self, context: DataSpec) -> None:
         """Accept any data."""
@@ -36,9 +41,9 @@ class RandomBaseline(nn.Module):
 
     Each class is therefore predicted with its frequency as the probability. With several labels per text, the logits
     are the log odds of each label plus logistic noise, so each label is predicted independently, with its frequency as
-    the probability. The noise is a hash of the seed and the text: a text gets the same prediction in every batch, and
-    another seed gives other predictions. If the data have token labels, each token's label is drawn with equal
-    probability for all labels.
+    the probability. With `draw: uniform`, all frequencies are equal. The noise is a hash of the seed and the text: a
+    text gets the same prediction in every batch, and another seed gives other predictions. If the data have token
+    labels, each token's label is drawn with equal probability for all labels.
     """
 
     depth = 0
@@ -47,14 +52,16 @@ class RandomBaseline(nn.Module):
         super().__init__()
         self.config, self.classes, self.multi = config, context.classes, context.multi
         self.token_classes = len(context.token_labels)
-        self.register_buffer("frequency", torch.full((context.classes,), 1 / context.classes))
+        self.register_buffer("frequency", torch.full((context.classes,), 0.5 if self.multi else 1 / context.classes))
         self.register_buffer("seed", torch.tensor(0))
         self.frequency: Tensor
         self.seed: Tensor
 
     def install(self, frequency: Tensor, seed: int) -> None:
-        """Set the share (C,) of the training texts that have each label, and the seed of the draws."""
-        self.frequency, self.seed = frequency.to(self.frequency), self.seed.new_tensor(seed)
+        """Set the share (C,) of the training texts that have each label, unless it is uniform, and the seed."""
+        if self.config.draw == "frequency":
+            self.frequency = frequency.to(self.frequency)
+        self.seed = self.seed.new_tensor(seed)
 
     def draws(self, tokens: Tokens) -> tuple[Tensor, Tensor]:
         """Return uniform float64 numbers in (0, 1): for the classes (B, C) and for the token labels (B, L, S)."""

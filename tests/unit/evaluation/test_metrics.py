@@ -19,7 +19,7 @@ from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.metrics import counts as metrics
 from epigram.evaluation.metrics.intervals import macro_f1_interval
 from epigram.evaluation.metrics.multi_label import MultiLabelPredictions
-from epigram.evaluation.metrics.registry import METRICS, scores_of
+from epigram.evaluation.metrics.registry import METRICS, scores_of, sentence_scores
 from epigram.evaluation.records.pruning_record import Point, PruningRecord, SeedPruning
 from epigram.evaluation.records.results import SPLITS, Evaluated, Metrics, Scores, read_evaluation, write_evaluation
 from epigram.evaluation.records.split_record import SplitRecord
@@ -44,6 +44,7 @@ def test_single_label_scores_are_those_of_scikit_learn(predictions):
     assert np.array_equal(matrix, sklearn.confusion_matrix(labels, said))
     assert scores.accuracy == pytest.approx(sklearn.accuracy_score(labels, said))
     assert scores.hamming_loss == pytest.approx(sklearn.hamming_loss(labels, said))
+    assert scores.macro_recall == pytest.approx(sklearn.recall_score(labels, said, average="macro"))
     for average in ("macro", "micro", "weighted"):
         assert getattr(scores, f"{average}_f1") == pytest.approx(sklearn.f1_score(labels, said, average=average))
 
@@ -73,6 +74,24 @@ def test_a_label_that_never_occurs_does_not_lower_macro_f1():
     assert scores_of(metrics.label_counts(labels, labels[None], 3))[0].macro_f1 == 1.0
 
 
+def test_macro_recall_counts_the_labels_of_gold_and_predictions() -> None:
+    """Recalls: 1/2 of label 0, 2/3 of label 1, 0 of label 2, which only is predicted; label 3 does not occur."""
+    gold, said = np.array([0, 0, 1, 1, 1]), np.array([0, 2, 1, 1, 0])
+    score = scores_of(metrics.label_counts(gold, said[None], 4))[0].macro_recall
+    assert score == pytest.approx((1 / 2 + 2 / 3 + 0) / 3)
+    assert score == pytest.approx(sklearn.recall_score(gold, said, average="macro", zero_division=0))
+
+
+@pytest.mark.parametrize("plain", [0, 1, 2])
+def test_the_pooled_precision_and_recall_of_texts_leave_out_the_plain_label(plain: int) -> None:
+    generator = np.random.default_rng(3)
+    gold, said = generator.integers(0, 3, 90), generator.integers(0, 3, (2, 90))
+    for found, seed in zip(sentence_scores(metrics.label_counts(gold, said, 3), plain), said, strict=True):
+        hits, predicted, marked = ((seed == gold) & (gold != plain)).sum(), (seed != plain).sum(), (gold != plain).sum()
+        assert (found.precision, found.recall) == pytest.approx((hits / predicted, hits / marked))
+        assert found.f1 == pytest.approx(2 * hits / (predicted + marked))
+
+
 def test_a_label_never_predicted_scores_zero_without_a_warning():
     scores = scores_of(metrics.label_counts(np.array([0, 1]), np.array([[0, 0]]), 2))[0]
     assert scores.macro_f1 == pytest.approx((2 / 3) / 2)
@@ -86,6 +105,7 @@ def test_multi_label_scores_are_those_of_scikit_learn():
     assert scores.hamming_loss == pytest.approx(sklearn.hamming_loss(gold, said))
     assert scores.micro_precision == pytest.approx(sklearn.precision_score(gold, said, average="micro"))
     assert scores.micro_recall == pytest.approx(sklearn.recall_score(gold, said, average="micro"))
+    assert scores.macro_recall == pytest.approx(sklearn.recall_score(gold, said, average="macro"))
     for average in ("macro", "micro", "weighted"):
         assert getattr(scores, f"{average}_f1") == pytest.approx(sklearn.f1_score(gold, said, average=average))
 
@@ -267,13 +287,15 @@ def test_the_reliability_diagram_shows_the_test_set() -> None:
     assert (filled[0].confidence, filled[0].accuracy) == pytest.approx((0.6, 0.5))
 
 
-@pytest.mark.parametrize(("plain", "f1"), [(0, 0.0), (1, 2 / 3)])
-def test_the_f1_of_texts_leaves_out_the_plain_class(plain: int, f1: float) -> None:
+@pytest.mark.parametrize(("plain", "scores"), [(0, (0.0, 0.0, 0.0)), (1, (1 / 2, 1.0, 2 / 3))])
+def test_the_scores_of_texts_leave_out_the_plain_class(plain: int, scores: tuple[float, float, float]) -> None:
     """All texts are predicted as class 0: its recall is 1 and its precision a half; class 1 is never predicted."""
     found = evaluated(plain=plain, test=np.tile([0.6, 0.4], (8, 1)))
     assert found.plain == ["no", "yes"][plain]
     assert found.sentence_f1 is not None
-    assert found.sentence_f1.value == pytest.approx(f1)
+    assert found.sentence_f1.value == pytest.approx(scores[2])
+    assert found.test_sentences == found.seeds[0].test_sentences is not None
+    assert (found.test_sentences.precision, found.test_sentences.recall, found.test_sentences.f1) == scores
 
 
 def test_the_thresholds_of_the_models_label_dev_and_test_and_are_those_of_the_report() -> None:

@@ -218,7 +218,8 @@ def test_the_sentences_f1_leaves_the_plain_class_out():
     said = probabilities[0].argmax(1)
     assert outcomes.scores() == pytest.approx(sklearn.f1_score(gold, said, labels=[0, 2], average="micro"))
     assert system("demo", [set()], [{0, 1}], labelled=True).metrics.sentence_f1.value == pytest.approx(98 / 100)
-    assert system("demo", [set()], [set()]).metrics.sentence_f1 is None
+    unlabelled = system("demo", [set()], [set()]).metrics
+    assert unlabelled.sentence_f1 is unlabelled.test_sentences is unlabelled.seeds[0].test_sentences is None
 
 
 def test_examples_are_short_rows_with_a_marked_word_and_show_runs_of_words():

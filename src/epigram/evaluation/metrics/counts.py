@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -29,6 +29,11 @@ class LabelCounts:
     exact: NDArray[Any]
     rows: int
     multi: bool
+
+    def without(self, label: int) -> LabelCounts:
+        """Return the counts of all other labels; `exact` is of all labels."""
+        left = {name: np.delete(getattr(self, name), label, -1) for name in ("hits", "predicted", "support")}
+        return replace(self, **left)
 
 
 @dataclass(frozen=True)

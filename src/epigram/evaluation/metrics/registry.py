@@ -12,7 +12,7 @@ import numpy as np
 
 from epigram.evaluation.arrays import Floats, ratio
 from epigram.evaluation.metrics.counts import LabelCounts, per_class
-from epigram.evaluation.records.results import Scores
+from epigram.evaluation.records.results import Scores, SentenceScores
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,13 @@ def macro_f1(counts: LabelCounts) -> Floats:
     classes = per_class(counts.hits, counts.predicted, counts.support)
     counted = np.array(classes.f1.shape[-1]) if counts.multi else classes.seen.sum(-1)
     return ratio(classes.f1.sum(-1), counted)
+
+
+def macro_recall(counts: LabelCounts) -> Floats:
+    """Return the mean recall over the labels that `macro_f1` counts; 0 for a predicted label without gold rows."""
+    classes = per_class(counts.hits, counts.predicted, counts.support)
+    counted = np.array(classes.recall.shape[-1]) if counts.multi else classes.seen.sum(-1)
+    return ratio(classes.recall.sum(-1), counted)
 
 
 def micro_f1(counts: LabelCounts) -> Floats:
@@ -70,12 +77,20 @@ def hamming_loss(counts: LabelCounts) -> Floats:
 METRICS = {
     "accuracy": Metric("accuracy", accuracy),
     "macro_f1": Metric("macro-F1", macro_f1),
+    "macro_recall": Metric("macro-recall", macro_recall),
     "micro_f1": Metric("micro-F1", micro_f1),
     "weighted_f1": Metric("weighted F1", weighted_f1),
     "micro_precision": Metric("micro-precision", micro_precision),
     "micro_recall": Metric("micro-recall", micro_recall),
     "hamming_loss": Metric("Hamming loss", hamming_loss),
 }
+
+
+def sentence_scores(counts: LabelCounts, plain: int) -> list[SentenceScores]:
+    """Return P*, R* and F1* for each of K seeds: the hits of all labels but `plain` together (Pislar and Rei, 2020)."""
+    marked = counts.without(plain)
+    values = zip(micro_precision(marked), micro_recall(marked), micro_f1(marked), strict=True)
+    return [SentenceScores(precision=float(p), recall=float(r), f1=float(f)) for p, r, f in values]
 
 
 def scores_of(counts: LabelCounts) -> list[Scores]:

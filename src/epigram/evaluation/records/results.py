@@ -78,11 +78,21 @@ class Scores:
 
     accuracy: float
     macro_f1: float
+    macro_recall: float
     micro_f1: float
     weighted_f1: float
     micro_precision: float
     micro_recall: float
     hamming_loss: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceScores:
+    """Micro averages over the text labels other than the plain one: P*, R* and F1* of Pislar and Rei, 2020, Table 1."""
+
+    precision: float
+    recall: float
+    f1: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,8 +210,8 @@ class SeedMetrics:
     """Metrics of one seed of a system; `dev_score` and `test_score` are values of the score that ranks the systems.
 
     `thresholds` (multi-label) are the model's, one per label, tuned on held-out texts, or 0.5 if a decoder decides. The
-    token scores are None if the system labels no words. `alone` has one entry for each classifier that the
-    head names.
+    token scores are None if the system labels no words, and `test_sentences` if the corpus labels none. `alone` has one
+    entry for each classifier that the head names.
     """
 
     seed: int
@@ -214,6 +224,7 @@ class SeedMetrics:
     thresholds: list[float] = field(default_factory=list)
     dev_tokens: TokenScores | None = None
     test_tokens: TokenScores | None = None
+    test_sentences: SentenceScores | None = None
     alone: list[ClassifierAccuracy] = field(default_factory=list)
 
 
@@ -223,6 +234,7 @@ class Metrics:
 
     `tokens` is None if the system labels no words. `sentence_f1` exists if the corpus labels words and each text has
     one label: it is the micro-F1 of the text labels other than `plain`, the label of texts without a marked word.
+    `test_sentences` are its mean and the means of the precision and the recall.
     `confusion` has cells [gold label, predicted label, rows], see metrics.mistakes; for multi-label it is empty.
     """
 
@@ -245,6 +257,7 @@ class Metrics:
     mistakes: list[Mistake]
     tokens: TokenMetrics | None = None
     sentence_f1: Interval | None = None
+    test_sentences: SentenceScores | None = None
     plain: str | None = None
     coverage: list[Coverage] = field(default_factory=list)  # empty for multi-label, which has a threshold per label
     decision: Decision = "threshold"  # selection of the labels of a multi-label text

@@ -62,15 +62,16 @@ def token_metrics(test: ScoredSplit, seeds: Sequence[SeedMetrics], **intervals: 
     )
 
 
-def sentence_f1(target: Target, test: ScoredSplit, **intervals: Any) -> dict[str, Any]:
-    """Return the micro-F1 of the text labels other than the plain label, and the name of the plain label.
+def sentence_f1(target: Target, test: ScoredSplit, seeds: Sequence[SeedMetrics], **intervals: Any) -> dict[str, Any]:
+    """Return the scores of the text labels other than the plain label, and the name of the plain label.
 
-    This is F1* of Pislar and Rei, 2020, Table 1. Empty if the corpus has no token labels or is multi-label.
+    These are P*, R* and F1* of Pislar and Rei, 2020, Table 1. Empty if the corpus has no token labels or is
+    multi-label.
     """
-    if test.truth.words is None or not isinstance(test.texts, SingleLabelPredictions):
+    if not isinstance(test.texts, SingleLabelPredictions) or not (known := [each.test_sentences for each in seeds])[0]:
         return {}
     interval = score_interval(test.texts.row_scores_without(target.plain), **intervals)
-    return {"sentence_f1": interval, "plain": target.labels[target.plain]}
+    return {"sentence_f1": interval, "test_sentences": mean(known), "plain": target.labels[target.plain]}
 
 
 def _classes(names: Sequence[str], labelled: LabelledWords) -> list[ClassScores]:
