@@ -259,8 +259,7 @@ def _drop_repeated_texts(frame: pl.DataFrame, *, letters_only: bool) -> pl.DataF
     key = text.str.to_lowercase().str.replace_all(NO_LETTERS, "") if letters_only else text
     held_out = pl.col("split").is_in(["dev", "test"]).fill_null(False)
     seen = frame.filter(held_out).select(key.unique()).to_series()
-    first = key.is_first_distinct().over(held_out)
-    return frame.filter(held_out | (~key.is_in(seen.implode()) & first & (text != "")))
+    return frame.filter(held_out | (~key.is_in(seen.implode()) & key.is_first_distinct() & (text != "")))
 
 
 def _check_row_counts(frame: pl.LazyFrame, source: Source) -> None:

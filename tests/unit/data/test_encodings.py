@@ -76,6 +76,13 @@ def test_the_encoding_of_chinese_and_western_texts_is_detected(
     assert "\n".join(decode_lines(read_lines(lines, "line"), "line")) + "\n" == content
 
 
+@pytest.mark.parametrize("before", ["", "x"])
+def test_the_sample_that_is_compared_may_end_within_a_character(before: str, tmp_path: Path) -> None:
+    """The sample has 65,536 bytes: after one more byte, it ends with the first byte of a character."""
+    (tmp_path / "x.csv").write_bytes((before + ZH.replace("\n", "") * 1_500).encode("gbk"))
+    assert guess_encoding(tmp_path / "x.csv") == "gb18030"
+
+
 @pytest.mark.parametrize(
     ("text", "encoding", "said"),
     [

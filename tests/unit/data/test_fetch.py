@@ -116,9 +116,12 @@ def test_a_file_without_a_checksum_is_of_one_version(server: Server, tmp_path: P
 def test_a_file_of_unknown_length_needs_a_checksum_or_a_number_of_rows(
     hashed: bool, counted: bool, told: bool, server: Server, tmp_path: Path
 ) -> None:
-    """The connection breaks after half of the file, which then looks like all of it."""
+    """The connection breaks after half of the file, which then looks like all of it.
+
+    The checksum of the mirror's file says nothing about the file of another address.
+    """
     server.files["train.csv"], server.troubles["train.csv"] = CONTENT, ["cut, no length"]
-    file = one(server, sha256=DIGEST if hashed else None)
+    file = one(server, sha256=DIGEST if hashed else None, mirror="train.csv.gz", mirror_sha256="0" * 64)
     fetching = replace(fetcher(tmp_path, tries=1), counted=counted)
     if told:
         with pytest.raises(DataError, match=r"is sent without its length.*; set sha256 of the file, or rows"):

@@ -120,6 +120,12 @@ def test_a_large_group_counts_with_its_rows() -> None:
     assert sorted(np.bincount(found)) == [3, 3, 6]
 
 
+def test_each_fold_has_its_share_of_a_label_however_full_it_is() -> None:
+    """Six copies of a text of label x fill a fold, and yet each fold has two of the six texts of label y."""
+    found = folds_of(["same"] * 6 + [f"text {n}" for n in range(12)], ["x"] * 12 + ["y"] * 6, 3)
+    assert np.bincount(found[12:], minlength=3).tolist() == [2, 2, 2]
+
+
 def test_rows_of_other_splits_have_no_fold() -> None:
     split = codes(20, test=4)
     split[3] = NO_SPLIT

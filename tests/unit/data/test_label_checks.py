@@ -60,7 +60,8 @@ def test_a_note_names_labels_rows_and_the_setting(rows: dict[str, int], said: li
 
 
 def test_many_spellings_get_one_line() -> None:
-    notes = label_notes({name: 1 for place in range(9) for name in (f"a{place}", f"A{place}")})
+    spelled = {name: 1 for place in range(9) for name in (f"a{place}", f"A{place}")}
+    notes = label_notes(spelled | {"b": 1, "c": 1})
     assert len(notes) == 6 and notes[-1] == "4 more groups of labels differ only in spelling"
 
 

@@ -180,6 +180,15 @@ def test_texts_with_several_labels_are_divided_by_the_first(tmp_path: Path) -> N
     assert append_rows(after, new, 0.1).equals(after)
 
 
+def test_the_share_of_dev_counts_only_rows_that_were_added_to_the_base() -> None:
+    """The base has more than enough rows in dev; of 20 and then 10 new rows, a tenth goes there all the same."""
+    base = pl.DataFrame({"text": [f"old {n}" for n in range(10)], "label": "a", "split": "dev", "batch": 0})
+    live = base.cast({"batch": pl.Int32})
+    for new, dev in ((range(20), 2), (range(20, 30), 3)):
+        live = append_rows(live, pl.DataFrame({"text": [f"text {n}" for n in new], "label": ["a"] * len(new)}), 0.1)
+        assert live.filter(pl.col("batch") > 0, pl.col("split") == "dev").height == dev
+
+
 def test_equal_texts_that_arrive_together_are_added_once() -> None:
     live = pl.DataFrame({"text": ["old"], "label": ["a"], "split": ["train"], "batch": [0]}).cast({"batch": pl.Int32})
     new = pl.DataFrame({"text": ["fine", "Old!", "Fine!", "awful"], "label": ["a", "a", "b", "b"]})

@@ -56,9 +56,9 @@ def test_the_size_of_a_batch_changes_nothing() -> None:
 def test_chinese_is_counted_by_character() -> None:
     counts = dict(token_counts(pl.Series(["好的, 好"]), "zh").iter_rows())
     assert counts == {"好": 2, "的": 1, ",": 1}
-    parts = {"train": part("好的"), "dev": part("好坏"), "test": part("的")}
+    parts = {"train": part("好的"), "dev": part("好坏坏坏"), "test": part("的")}
     counted = {name: token_counts(part["text"], "zh") for name, part in parts.items()}
-    assert vocabulary(counted, "zh") == {"unit": "character", "train": 2, "unknown": {"dev": 0.5, "test": 0.0}}
+    assert vocabulary(counted, "zh") == {"unit": "character", "train": 2, "unknown": {"dev": 0.75, "test": 0.0}}
 
 
 def test_english_is_counted_by_word_in_lower_case() -> None:

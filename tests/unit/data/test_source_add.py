@@ -259,6 +259,8 @@ SPLITS = {"train": ["train"], "dev": ["valid"], "test": ["test"]}
         ("Usage", ["Training", "PublicTest", "Test"], None, None, "column 'Usage' is not used: 'publictest' is not"),
         ("is_train", [True, False, True], None, None, "column 'is_train' is not used: 'false' is not the name"),
         ("split", [0, 1, 2], None, None, "column 'split' is not used: '0' is not the name of a split"),
+        ("which", ["train", "train", "train"], None, None, None),
+        ("which", ["valid", "test", "test"], None, None, None),
         ("split", ["train", "valid", "other"], None, None, "column 'split' is not used: 'other' is not the name of a"),
         ("fold", ["1", "2", "3"], None, None, "column 'fold' is not used: '1' is not the name of a split"),
         ("split", ["train", "", "test"], None, None, "column 'split' is not used: '' is not the name of a split"),

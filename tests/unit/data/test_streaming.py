@@ -177,3 +177,13 @@ def test_a_file_that_is_encoded_anew_a_block_at_a_time_is_the_whole_text(
     source = decoding.to_utf8(tmp_path / "a.csv", encoding)
     assert isinstance(source, io.BytesIO)
     assert source.read().decode() == text  # the stream is at its start
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "gb18030"])
+def test_a_nul_byte_in_a_late_block_is_named_by_its_line(
+    encoding: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoding, "BLOCK_SIZE", 8)
+    (tmp_path / "a.csv").write_bytes("一二\n三四\n五六\n七八\n九\0\n".encode(encoding))
+    with pytest.raises(DataError, match=r"a\.csv has a NUL byte in line 5; the file is damaged"):
+        decoding.to_utf8(tmp_path / "a.csv", encoding)

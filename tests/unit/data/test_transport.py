@@ -70,6 +70,16 @@ def test_a_server_that_sends_a_wrong_part_is_noticed(server: Server, tmp_path: P
     assert len(server.asked) == 2
 
 
+def test_the_pause_doubles_with_each_try_up_to_its_limit(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.files["a"], server.troubles["a"], paused = OLD, ["500"] * 7, list[float]()
+    monkeypatch.setattr("epigram.data.sources.http.time.sleep", paused.append)
+    with pytest.raises(SourceUnavailableError, match="7 tries"):
+        download(server.address("a"), tmp_path / "a", settings(tries=7))
+    assert paused == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0]
+
+
 @pytest.mark.parametrize("trouble", ["none", "no length"])
 def test_a_file_above_its_size_is_refused(server: Server, tmp_path: Path, trouble: str) -> None:
     server.files["a"], server.troubles["a"] = OLD, [trouble] * 2

@@ -86,6 +86,7 @@ def test_texts_of_dev_and_test_are_left_out_and_counted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("epigram.text.unlabelled.BATCH", 4)  # the last batch has only one such text
     held_out = [CORPUS["dev"][0][0], f"  {CORPUS['dev'][1][0]}\u3000", "salt", "zebra and zebra", "salt"]
     path = further(tmp_path, "\n".join([*held_out, "salt and salt", "", "zebra and", "Zebra and zebra"]).encode())
     settings = PretrainSettings(**SMALL, texts=path, epochs=1)

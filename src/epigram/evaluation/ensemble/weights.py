@@ -99,7 +99,7 @@ def parts_of(labels: Ints, parts: int, groups: Ints | None = None) -> Ints:
     _, first, group = np.unique(rows, return_index=True, return_inverse=True)
     order = np.lexsort((first,) if labels.ndim == 2 else (first, labels[first]))
     part = np.empty(len(first), dtype=np.int64)
-    part[order] = np.arange(len(first)) % min(parts, len(first))
+    part[order] = np.arange(len(first)) % parts
     return np.asarray(part[group])
 
 
