@@ -19,7 +19,7 @@ from epigram.process.signals import Terminated
 from epigram.runner.champions import champion
 from epigram.runner.git import FIXED_AUTHOR, git
 from epigram.runner.prefect.execution import execute
-from epigram.runner.retraining import challenge
+from epigram.runner.retraining import challenge, ledger
 from epigram.runner.service import server
 from epigram.runner.workspace import run_folders
 from epigram.runner.workspace.request import Request
@@ -325,6 +325,16 @@ def test_a_branch_that_git_cannot_read_is_not_taken_for_no_champion(reign: Toy, 
     reign.shell("sh", "-c", advice.replace("COMMIT", earlier))
     now = champion.current(reign.root)
     assert now is not None and now.number == 2
+
+
+def test_a_tag_with_the_name_of_a_ref_is_not_taken_for_the_ref(reign: Toy) -> None:
+    commit = reign.shell("git", "rev-parse", champion.BRANCH).strip()
+    for ref in (champion.BRANCH, ledger.ref("toy_live"), champion.tag(4)):
+        reign.shell("git", "update-ref", f"refs/tags/{ref}", commit)
+    assert champion.rollback(reign.root).number == 4  # its tag does not exist yet
+    assert ledger.read(reign.root, "toy_live") is None
+    reign.shell("git", "update-ref", "-d", champion.BRANCH)
+    assert champion.current(reign.root) is None
 
 
 def test_a_champion_is_flushed_to_the_disk(reign: Toy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ systems: {textcnn: {view: token}}
     [
         ("seeds: [0, 1]", "seeds: [0, 0]", r"seeds is \[0, 0\]"),
         ("seeds: [0, 1]", "seeds: [0, -1]", r"seeds.*-1"),
+        ("systems: {textcnn: {view: token}}", "systems: {}", "systems is {}; expected one or more systems"),
         ("textcnn:", "'a; rm -rf x':", r"'a; rm -rf x'; expected letters, digits"),
         ("tokenizer: token}", "checkpoint: bert, pretrain: {}}", "has checkpoint and pretrain"),
         ("tokenizer: token}", "vectors: a.txt, pretrain: {}}", "has vectors and pretrain"),

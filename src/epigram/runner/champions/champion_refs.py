@@ -20,7 +20,9 @@ def resolve(root: Path, ref: str) -> str | None:
     Raises DataError if the ref exists, but its file or its commit cannot be read, for example after a power cut.
     """
     commit = commit_of(root, ref)
-    if commit is None and exists(root, ref):
+    if not exists(root, ref):
+        return None
+    if commit is None:
         raise DataError(
             f"git cannot read the commit of {ref}; copy the lost object from a clone (git fsck names it), or set the "
             f"ref to an earlier entry: rm -f {_path(root, ref)} && git update-ref {ref} COMMIT"
@@ -36,9 +38,12 @@ def shared_folder(root: Path) -> Path:
 
 
 def exists(root: Path, ref: str) -> bool:
-    """Return whether git has the ref, even if the ref or its commit is damaged."""
-    with suppress(InputMissingError):  # there is no repository, or no such ref
-        return _path(root, ref).is_file() or bool(git(root, "rev-parse", "--verify", "--quiet", ref))
+    """Return whether git has the ref, even if the ref or its commit is damaged.
+
+    `git rev-parse` is not asked: it takes a tag refs/tags/refs/heads/champion, which any fetch brings, for the branch.
+    """
+    with suppress(InputMissingError):  # there is no repository
+        return _path(root, ref).is_file() or ref in git(root, "for-each-ref", "--format=%(refname)", ref).splitlines()
     return False
 
 

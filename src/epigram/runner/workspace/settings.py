@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from epigram.core.config_types import Name, OpenShare, Positive, Range, Seed, Share, Strict, validate_as
+from epigram.core.config_types import Checked, Name, OpenShare, Positive, Range, Seed, Share, Strict, validate_as
 from epigram.core.files import atomic_file
 from epigram.core.settings import check_names, check_sections, check_seeds, check_views, read_params
 from epigram.core.yaml_edit import edit
@@ -94,7 +94,7 @@ class Settings(Strict):
     dataset: Name
     seeds: list[Seed]
     views: dict[str, ViewSettings]
-    systems: dict[str, System]
+    systems: Annotated[dict[str, System], Checked(bool, "one or more systems")]
     download: DownloadSettings = field(default_factory=DownloadSettings)
     validate: ValidateSettings = field(default_factory=ValidateSettings)
     examine: ExamineSettings = field(default_factory=ExamineSettings)
