@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from epigram.cli.runs import retrain
 from epigram.core.errors import DataError, ParameterError
 from epigram.process.signals import Terminated
 from epigram.runner.champions import champion
@@ -127,6 +128,18 @@ def forge(toy: Toy, content: str) -> None:
     commit = git(toy.root, "commit-tree", tree, "-m", "forged", "-p", "champion", env=FIXED_AUTHOR)
     for ref in (champion.BRANCH, champion.tag(3)):
         git(toy.root, "update-ref", ref, commit)
+
+
+def test_a_champion_forges_no_line_of_the_list(
+    reign: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = json.loads(reign.shell("git", "show", "champion:champion.json"))
+    forge(reign, json.dumps(values | {"since": "today\nerror: x", "verdict": "better\nerror: y"}))
+    monkeypatch.chdir(reign.root)
+    monkeypatch.setattr(retrain, "find_flow", lambda *_: None)
+    retrain.main(show=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("since today\\nerror: x") and lines[1] == "  better\\nerror: y"
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"number": 1}'])

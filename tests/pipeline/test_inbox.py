@@ -159,6 +159,7 @@ def test_entries_that_are_never_read_are_named(shop: Shop) -> None:
         (shop.incoming / name).touch()
         os.utime(shop.incoming / name, (0, 0))
     os.utime(shop.incoming / ".i.csv")  # it is being written
+    (shop.incoming / "k.csv\nerror: x.foo").touch()
     ingestion = shop.take()
     assert (ingestion.rows, ingestion.files) == (10, ("a.csv", "b.csv"))
     said = {
@@ -166,6 +167,7 @@ def test_entries_that_are_never_read_are_named(shop: Shop) -> None:
         "e.csv": "is not a file; remove it",
         "f": "is a folder; move its files out of it, or remove it",
         "g.csv": "is not a file; remove it",
+        "k.csv\\nerror: x.foo": "has a line end in its name; rename it",
     }
     assert ingestion.skipped == tuple(f"{shop.incoming / name} {reason}" for name, reason in said.items())
 

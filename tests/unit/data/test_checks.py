@@ -185,6 +185,14 @@ def test_a_token_label_that_train_lacks_is_shown_once() -> None:
     assert unseen(frame).select("line", "value", "rule").rows() == [(3, "P", violations.UNSEEN_TOKEN_LABEL)]
 
 
+def test_a_file_name_forges_no_line_of_a_message() -> None:
+    """An archive can have files of such names."""
+    frame = corpus(("x", "aa", "train")).with_columns(file=pl.lit("a\nerror: x"))
+    with pytest.raises(DataError) as error:
+        apply_rules(looked(frame, ["a"]), ["a"], 1, REPORT)
+    assert not [line for line in str(error.value).splitlines() if line.startswith("error:")]
+
+
 def test_all_faults_stand_in_one_message() -> None:
     frame = corpus(("", "a", "train"), ("x", "aa", "train"), ("y\0", "a", "train"), ("z", "a", "train"))
     with pytest.raises(DataError) as error:

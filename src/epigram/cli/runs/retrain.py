@@ -10,7 +10,7 @@ import typer
 
 from epigram.cli.projects.project import find_flow
 from epigram.core.errors import DataError, ParameterError
-from epigram.process.display import echo
+from epigram.process.display import echo, one_line
 
 if TYPE_CHECKING:
     from epigram.runner.retraining.retraining import Retraining
@@ -51,7 +51,8 @@ def main(
         with champion.lock(root):
             echo(champion.rollback(root))
     elif show:
-        echo("\n".join(f"{each}\n  {each.verdict}" for each in champion.history(root)) or "no champion yet")
+        lines = [f"{each}\n  {one_line(each.verdict)}" for each in champion.history(root)]
+        echo("\n".join(lines) or "no champion yet")
     elif rebuild or forget:
         from epigram.runner.retraining.retraining import restore_data, withdraw_file
 

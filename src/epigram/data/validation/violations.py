@@ -9,6 +9,7 @@ import polars as pl
 
 from epigram.core.errors import DataError
 from epigram.data.validation.settings import Action, ValidateSettings
+from epigram.process.display import one_line
 
 EMPTY = "empty text"
 NUL = "NUL byte"
@@ -107,7 +108,7 @@ def raise_violations(found: pl.DataFrame, actions: Mapping[str, Action], labels:
 
 
 def _summary_line(fatal: pl.DataFrame) -> str:
-    files = fatal["file"].drop_nulls().unique(maintain_order=True).to_list()
+    files = [*map(one_line, fatal["file"].drop_nulls().unique(maintain_order=True))]
     where = (
         "the corpus" if not files else files[0] if len(files) == 1 else f"{len(files)} files ({', '.join(files[:3])}…)"
     )
@@ -118,6 +119,6 @@ def _summary_line(fatal: pl.DataFrame) -> str:
 
 
 def _describe_violation(violation: Mapping[str, object]) -> str:
-    location = "" if violation["file"] is None else f"{violation['file']}:{violation['line']} "
+    location = "" if violation["file"] is None else f"{one_line(str(violation['file']))}:{violation['line']} "
     value = "" if violation["value"] is None else f"={json.dumps(violation['value'], ensure_ascii=False)}"
     return f"{location}{violation['column']}{value} {violation['rule']}"

@@ -22,6 +22,7 @@ from epigram.core.config_types import Count, InnerPath, Name, Positive, parse_js
 from epigram.core.errors import DataError, InputMissingError, ParameterError, TryAgainError
 from epigram.core.files import atomic_folder, is_inside, remove_leftovers, sha256, write_text
 from epigram.models import manifest
+from epigram.process.display import one_line
 from epigram.runner.champions.champion_refs import (
     add_to_index,
     check_not_checked_out,
@@ -89,7 +90,9 @@ class Champion:
         rollback = f", a rollback to champion {self.restores}" if self.restores else ""
         value, low, high = (100 * each for each in (self.score["value"], self.score["low"], self.score["high"]))
         score = f"{self.score['name']} {value:.1f} [{low:.1f}, {high:.1f}] on {self.rows:,} development texts"
-        return f"champion {self.number}{rollback}: {self.system} on {self.dataset}, {score}, since {self.since}"
+        return one_line(
+            f"champion {self.number}{rollback}: {self.system} on {self.dataset}, {score}, since {self.since}"
+        )
 
 
 def tag(number: int) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import rename_no_replace, sha256
+from epigram.process.display import one_line
 
 WORKING = "working"  # files that a retraining is reading
 ARCHIVE = "taken"  # archived files, whose rows are in the data set
@@ -89,6 +90,8 @@ def _reason_to_leave(entry: Path) -> str:
         is_data = entry.suffix.lower() in formats() and entry.is_file()
         is_old = is_data and time.time() - entry.stat().st_mtime > IN_PROGRESS
         return "is hidden and has not changed for an hour; rename it if it is complete, or remove it" if is_old else ""
+    if one_line(entry.name) != entry.name:
+        return "has a line end in its name; rename it"  # every message with the name would have a forged line
     if entry.is_symlink():
         return "is a link; replace it with the file itself"
     if entry.is_dir():
@@ -138,11 +141,11 @@ def has_labels(file: Path) -> bool:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Return the files of a folder sorted by name, without links and hidden files, which are still being written."""
+    """Return the files of a folder that are read, sorted by name; hidden files are still being written."""
     if not folder.is_symlink() and folder.is_dir():
         with suppress(FileNotFoundError):  # a retraining removes working/ at its end
             return sorted(
-                file for file in folder.iterdir() if file.is_file() and not file.is_symlink() and _is_visible(file)
+                file for file in folder.iterdir() if file.is_file() and _is_visible(file) and not _reason_to_leave(file)
             )
     return []
 
