@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -11,6 +12,7 @@ from epigram.core.errors import DataError, ReadOptionError
 from epigram.text.likelihood import ASCII_COST, CENTRAL, FREQUENT, OWN_LANGUAGES, WESTERN, most_likely_language
 
 SAMPLE_SIZE = 1 << 16  # bytes of lines that are compared
+LAST_LINES = 100  # lines at the end of a longer text that are compared with the encoding of the first ones
 BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -38,9 +40,11 @@ NARROW = {
     "cp874": ("Thai",),
     "mac_roman": WESTERN,
     "cp850": WESTERN,
+    "iso8859_15": WESTERN,
+    "cp852": CENTRAL,
 }
 OWN = {encoding: NARROW[encoding] for encoding in ("gb18030", "cp1252", "big5hkscs")}
-RARE = {"mac_roman", "cp850"}  # encodings that are less likely a priori
+RARE = {"mac_roman", "cp850", "iso8859_15", "cp852"}  # encodings that are less likely a priori
 RARE_COST = 12.0  # bits
 MARGIN = 8.0  # bits by which the best reading must be better than the next
 USUAL_COST = 10.0  # average bits of a character that is not ASCII, in a text that is read rightly
@@ -70,22 +74,26 @@ class Reading:
         others = sum(character > "\x7f" for character in self.text)
         return self.cost - ASCII_COST * (len(self.text) - others) <= average * others + more
 
+    def read(self, line: bytes) -> str:
+        """Return the text of `line` by the encoding."""
+        return line.decode(self.encoding, "replace").strip()
+
     def show(self, line: bytes) -> str:
         """Return how the encoding reads `line`."""
-        return f"{self.encoding} ({self.language}) reads {line.decode(self.encoding, 'replace').strip()[:SHOWN]!r}"
+        return f"{self.encoding} ({self.language}) reads {self.read(line)[:SHOWN]!r}"
 
 
 @dataclass
 class Sample:
-    """First lines of a kind with their places, and the size of all lines of this kind in bytes."""
+    """First and last lines of a kind with their places, and the size of all lines of this kind in bytes."""
 
     size: int = 0
     lines: list[tuple[str, bytes]] = field(default_factory=list)
+    last: deque[tuple[str, bytes]] = field(default_factory=lambda: deque(maxlen=LAST_LINES))
 
     def add(self, where: str, line: bytes) -> None:
         """Count a line, and keep it if there is room."""
-        if self.size < SAMPLE_SIZE:
-            self.lines.append((where, line))
+        (self.lines if self.size < SAMPLE_SIZE else self.last).append((where, line[:SAMPLE_SIZE]))
         self.size += len(line)
 
 
@@ -130,16 +138,16 @@ def _decide(utf8: Sample, others: Sample) -> str:
     if utf8.size >= others.size:
         shown = "".join(f" ({best.show(line)})" for best in _rank(line, NARROW)[:1] if best.language in OWN_LANGUAGES)
         raise DataError(f"{where} is not UTF-8, but other lines are; it is damaged or has another encoding{shown}")
-    readings = _rank(b"".join(line for _, line in others.lines), NARROW)
-    if not readings or not readings[0].is_plausible:
+    best, other, *_ = _rank(b"".join(line for _, line in others.lines), NARROW)
+    if not best.is_plausible:
         raise ReadOptionError(f"{where} is not UTF-8; the text is damaged or has an unknown encoding", "encoding")
-    best, *rest = readings
-    if best.language not in OWN_LANGUAGES or (rest and rest[0].cost - best.cost < MARGIN):
-        shown = ", ".join(each.show(line) for each in readings[:2])
+    if best.language not in OWN_LANGUAGES or other.cost - best.cost < MARGIN:
+        where, line = next(each for each in others.lines if best.read(each[1]) != other.read(each[1]))
+        shown = f"{best.show(line)}, {other.show(line)}"
         raise ReadOptionError(f"{where} is not UTF-8, and its encoding is not certain: {shown}", "encoding")
     if mixed := next((where for where, line in utf8.lines if _is_rather_utf8(line, best.encoding)), None):
         raise DataError(f"{mixed} is UTF-8, but {where} is not; convert the whole text to UTF-8")
-    for where, line in others.lines:
+    for where, line in (*others.lines, *others.last):
         _check_same(where, line, best.encoding)
     return best.encoding
 
@@ -161,11 +169,11 @@ def _check_same(where: str, line: bytes, encoding: str) -> None:
 
 
 def _rank(sample: bytes, encodings: Mapping[str, Sequence[str]]) -> list[Reading]:
-    """Return the different readings of a sample, the most likely first; encodings that do not fit are left out."""
+    """Return the different readings of a sample, the most likely first; in some, invalid bytes are replaced."""
     found: dict[str, Reading] = {}
     for encoding, languages in encodings.items():
-        text = _decode(sample[:SAMPLE_SIZE], encoding, len(sample) <= SAMPLE_SIZE)
-        if text is not None and text not in found:
+        decoder = codecs.getincrementaldecoder(encoding)("replace")
+        if (text := decoder.decode(sample[:SAMPLE_SIZE], len(sample) <= SAMPLE_SIZE)) not in found:
             cost, language = most_likely_language(text, languages)
             found[text] = Reading(cost + RARE_COST * (encoding in RARE), encoding, language, text)
     return sorted(found.values())
@@ -180,9 +188,9 @@ def _is_rather_utf8(line: bytes, encoding: str) -> bool:
     return utf8 + MARGIN < other
 
 
-def _decode(data: bytes, encoding: str, final: bool = True) -> str | None:
-    """Decode the bytes, or return None if they have another encoding; unless `final`, a character may be cut off."""
+def _decode(data: bytes, encoding: str) -> str | None:
+    """Decode the bytes, or return None if they have another encoding."""
     try:
-        return codecs.getincrementaldecoder(encoding)().decode(data, final)
+        return data.decode(encoding)
     except UnicodeDecodeError:
         return None

@@ -59,6 +59,7 @@ OWN_LANGUAGES = ("Chinese", *WESTERN)
 FREQUENT_SHARE = 0.85  # probability of all the frequent characters of a language together
 OTHER_LANGUAGE_COST = 10.0  # bits by which any other language is less likely a priori
 ASCII_COST, CONTROL_COST, ODD_COST = 5.0, 40.0, 10.0
+REPLACEMENT = "\ufffd"  # of an invalid byte
 PUNCTUATION = set("–—‘’“”…·•«»€£¥©®™°±×½¼²³§´¨\xa0")
 # Cost of a rare character by the first word of its Unicode name, in the languages where it is less than FOREIGN_COST
 RARE_COSTS: dict[str, dict[str, float]] = {
@@ -84,10 +85,11 @@ LEVELS: dict[str, dict[str, list[tuple[str, int, int]]]] = {
 }
 COMMON_COST, UNCOMMON_COST, FOREIGN_COST = 13.0, 18.0, 20.0
 # Sequences that hardly any language has: an accented upper-case letter after a lower-case one, scripts that change in a
-# word, several accents in a row, and a symbol in a word.
+# word, several accents in a row, letters that are no word alone, and a symbol in a word.
 ODD = re.compile(
     r"[a-zß-öø-ÿа-я][À-ÖØ-ÞŠŽŒА-Я]|[ß-öø-ÿ][A-Z]|[A-Za-z][\u0370-\u0eff]|[\u0370-\u0eff][A-Za-z]|[À-ÖØ-öø-ž](?=[À-ÖØ-öø-ž]{2})"
     r"|[a-z][\u3400-\u9fff\uac00-\ud7a3\uff61-\uff9f](?=[a-z])"
+    r"|(?<![^\W\d_])[ŒœŠšŽžŸ](?![^\W\d_])"
     r"|[^\W\d_](?:[¡-¶¸-¾‚„†‡ˆ‰‹›“”•˜™](?=[^\W\d_])|[¿¡])"
 )
 
@@ -132,7 +134,7 @@ def _rare_cost(character: str, language: str) -> float:
     """Return the cost of a character that is not one of the frequent ones of a language."""
     if character in PUNCTUATION:
         return 9.0
-    if unicodedata.category(character) in {"Cc", "Cn", "Co", "Cs"}:
+    if character == REPLACEMENT or unicodedata.category(character) in {"Cc", "Cn", "Co", "Cs"}:
         return CONTROL_COST
     script = unicodedata.name(character, "-").split()[0]
     if script in SYMBOLS:

@@ -33,6 +33,8 @@ GERMAN = "Das Zimmer war schön groß,1\nDie Küche war übel,0\n"
 SPANISH = "La habitación era pequeña,0\n¿Cómo está? ¡Muy bien señor!,1\n"
 QUOTED = "“Great” film – don’t miss it…,1\n£5 is too much,0\nit’s naïve,0\n"
 JAPANESE = "とてもきれいなホテルでした,1\nサービスが悪い,0\n"
+EURO = "20 € la nuit,1\nUn café à 3 €,0\nDu cœur et 5 € de plus,1\n"
+FRACTIONS = "½ tasse de café,1\nPrenez ¼ de crème et 1½ litre,0\nGeht´s für Sie,1\n½ pomme,0\n"
 KOREAN = "방이 아주 깨끗하고 좋아요,1\n서비스가 너무 나빠요,0\n"
 RUSSIAN = "Очень хороший отель,1\nПлохое обслуживание,0\n"
 POLISH = "Pokój był bardzo ładny,1\nObsługa była zła i wolna,0\nŚniadanie średnie,0\nłazienka też,1\n"
@@ -61,6 +63,9 @@ POLISH = "Pokój był bardzo ładny,1\nObsługa była zła i wolna,0\nŚniadanie
         ("café,1\n", "cp1252", "cp1252"),
         (FRENCH, "cp850", "cp850"),
         (QUOTED, "mac_roman", "mac_roman"),
+        (EURO, "iso8859-15", "iso8859_15"),
+        (EURO, "cp1252", "cp1252"),
+        (FRACTIONS, "cp1252", "cp1252"),
         ("plain,1\n", "ascii", "utf-8"),
     ],
 )
@@ -93,6 +98,8 @@ def test_the_sample_that_is_compared_may_end_within_a_character(before: str, tmp
         (RUSSIAN, "koi8-r", r"koi8_r \(Russian\) reads '" + RUSSIAN[:13]),
         (POLISH, "cp1250", r"cp1250 \(Polish\) reads '" + POLISH[:13]),
         ("奇,1\n", "gbk", "not certain"),
+        ("Le café coûte 20 €,1\n", "iso8859-15", r"cp1252 \(French\) .* 20 ¤,1', iso8859_15 \(French\) .* 20 €,1'"),
+        (POLISH, "cp852", r"cp852 \(Polish\) reads '" + POLISH[:13]),
         ("istnieje już skrót,1\n", "cp1250", r"reads 'istnieje ju¿ skrót,1', cp1250 \(Polish\) reads 'istnieje już"),
     ],
 )
@@ -120,6 +127,7 @@ def test_other_encodings_are_refused_with_two_readings(text: str, encoding: str,
         ),
         (ZH.encode("gbk") * 20 + ZH.encode(), "line 81 is UTF-8, but .*line 1 is not; convert"),
         (ZH.encode("gbk") * 20 + MIXED.encode("big5"), "line 81 is not gb18030, but other lines are: big5hkscs"),
+        (ZH.encode("gbk") * 2000 + MIXED.encode("big5"), "line 8001 is not gb18030, but other lines are: big5hkscs"),
         (ZH.encode("gbk") * 5 + MIXED.encode("big5") * 40, "is not big5hkscs, but other lines are: gb18030"),
         (
             "schön und groß,gut\n".encode("cp1252") * 60 + ZH.encode("gbk"),
@@ -136,6 +144,15 @@ def test_damaged_and_mixed_files_are_refused_by_line(content: bytes, said: str, 
     (tmp_path / "x.csv").write_bytes(content)
     with pytest.raises(DataError, match=rf"x\.csv.*{said}"):
         guess_encoding(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("bad", [b"\x80100", "好".encode("gbk")[:1], b"\xff"])
+def test_a_wrong_byte_in_gbk_is_named(bad: bytes, tmp_path: Path) -> None:
+    content = ZH.encode("gbk") + b"ab" + bad + b",1\n" + ZH.encode("gbk")
+    (tmp_path / "x.csv").write_bytes(content)
+    assert guess_encoding(tmp_path / "x.csv") == "gb18030"
+    with pytest.raises(DataError, match=r"x\.csv is not GB18030 at byte 72 in line 5; the file is damaged"):
+        to_utf8(tmp_path / "x.csv", "gb18030")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "gb18030", "utf-16", "utf-16-be"])
