@@ -12,32 +12,18 @@ from typing import IO, TextIO
 import polars as pl
 
 from epigram.core.errors import DataError, InputMissingError, ReadOptionError
-from epigram.text.guessing import detect_encoding
+from epigram.text.guessing import FIRST_BYTES, check_binary, detect_encoding
 from epigram.text.lines import BOM, check_encoding
 
 BLOCK_SIZE = 8 << 20
 UTF_8 = {"utf-8", "utf-8-sig"}
 WIDE = ("utf-16", "utf-32", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
-# first bytes of files that are not text, and advice for each
-BINARY = {
-    b"\x1f\x8b": "is compressed (gzip); unpack it, for example with gunzip",
-    b"BZh": "is compressed (bzip2); unpack it",
-    b"\xfd7zXZ\0": "is compressed (xz); unpack it",
-    b"\x28\xb5\x2f\xfd": "is compressed (zstd); unpack it",
-    b"PK\3\4": "is a zip archive or an Excel workbook; unpack it, or save it as csv",
-    b"\xd0\xcf\x11\xe0": "is an old Excel workbook; save it as csv",
-    b"PAR1": "is a parquet file; give it the suffix .parquet",
-    b"SQLite format 3\0": "is an SQLite database; export the table as csv",
-    b"%PDF": "is a PDF document; convert it to csv",
-}
 
 
 def guess_encoding(path: Path) -> str:
     """Return the encoding of a file. Raises DataError if it cannot be told, and for a file that is not text."""
     with path.open("rb") as file:
-        head = file.read(16)
-        if advice := next((advice for mark, advice in BINARY.items() if head.startswith(mark)), None):
-            raise DataError(f"{path} {advice}")
+        check_binary(file.read(FIRST_BYTES), path)
         if all(offset is None and b"\0" not in block for block, _, offset in _decode_blocks(file, "utf-8")):
             return "utf-8"
         file.seek(0)
@@ -165,6 +151,8 @@ def translate_polars_errors(path: Path) -> Iterator[None]:
     """Convert polars errors about an unreadable file, whose texts mean nothing to a user, into a DataError."""
     try:
         yield
+    except pl.exceptions.DuplicateError:
+        raise DataError(f"{path} has two columns of the same name; rename one") from None
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:  # corrupt bytes trigger bugs of polars
         kind = path.suffix.lower().removeprefix(".") or "text"
         raise DataError(f"{path} is not a valid {kind} file, or is damaged; correct it or export it again") from error

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from epigram.core.config_types import shown
-from epigram.core.errors import DataError
+from epigram.core.errors import DataError, ReadOptionError
 from epigram.data.label_values import LISTS, label_text, split_labels
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ def _as_list(value: Any, separator: str | None) -> list[str | None] | None:
 
 
 def _nested_error(where: str, value: Any) -> DataError:
-    has_choices = isinstance(value, dict) and "choices" in value
-    advice = f'; for labels of this form, set label_separator: "{LISTS}"' if has_choices else ""
-    return DataError(f"{where} is {shown(ENCODE(value))}; expected a string or a number{advice}")
+    problem = f"{where} is {shown(ENCODE(value))}; expected a string or a number"
+    if isinstance(value, dict) and "choices" in value:
+        return ReadOptionError(problem, "label_separator", f"'{LISTS}'", "for labels of this form, ")
+    return DataError(problem)

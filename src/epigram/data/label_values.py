@@ -13,6 +13,7 @@ import polars as pl
 
 LISTS = "[]"  # label separator of strings such as ["a", "b"], ['a', 'b'] and {"choices": ["a", "b"]}
 QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
+MISSING = re.compile(r"\b(?:None|null|nan|NaN)\b")  # in place of a label of a list
 CHOICES = re.compile(r"""\{\s*["']choices["']\s*:(.*)\}""", re.DOTALL)  # Label Studio
 LIST_LIKE = re.compile(r"""\[.*\]|\{\s*["']choices["'].*\}""", re.DOTALL)
 
@@ -32,9 +33,9 @@ def _listed_labels(text: str) -> tuple[str, ...]:
     inner = CHOICES.sub(r"\1", text).strip()
     if not (inner.startswith("[") and inner.endswith("]")):
         return (text,)
-    parts, rest = QUOTED.findall(inner), QUOTED.sub("", inner[1:-1]).strip(" ,\t\r\n")
+    parts, rest = QUOTED.findall(inner), MISSING.sub("", QUOTED.sub("", inner[1:-1])).strip(" ,\t\r\n")
     if not parts:
-        return tuple(inner[1:-1].split(","))
+        return tuple(part for part in inner[1:-1].split(",") if not MISSING.fullmatch(part.strip()))
     with suppress(ValueError, SyntaxError):
         if not rest:
             return tuple(map(_unquote, parts))
@@ -57,6 +58,7 @@ def label_text(value: Any) -> str:
 def as_labels(column: pl.Expr, dtype: Any) -> pl.Expr:
     """Return a column of labels of the type `dtype` as strings: 1.0 is the label 1, and NaN is missing."""
     if dtype.is_float():
-        column = column.fill_nan(None)
+        whole = column.cast(pl.Int64, strict=False)  # missing if it does not fit
+        return pl.coalesce(pl.when(whole == column).then(whole.cast(pl.String)), column.fill_nan(None).cast(pl.String))
     text = column.cast(pl.String)
-    return text.str.replace(r"\.0+$", "") if dtype.is_float() or dtype.is_decimal() else text
+    return text.str.replace(r"\.0+$", "") if dtype.is_decimal() else text

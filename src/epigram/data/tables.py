@@ -24,7 +24,9 @@ STRINGS = pl.List(pl.String)
 Options = dict[str, Any]  # the `read` section of a source: reader, and the options of that reader
 COMPRESSED = {".gz", ".bz2", ".xz", ".zst", ".zip"}
 FILE_OPTIONS = ("encoding", "separator")  # options that a command line may name
-COMMAND_ADVICE = {name: f"use --{name} {{}}" for name in FILE_OPTIONS}  # instead of the advice on `read` of a source
+COMMAND_ADVICE = {  # instead of the advice on `read` of a source
+    name: f"use --{name.replace('_', '-')} {{}}" for name in (*FILE_OPTIONS, "label_separator")
+}
 
 
 class MissingColumnError(DataError):

@@ -71,8 +71,8 @@ def _line_writer(file: IO[bytes], kind: str, keys: Sequence[str]) -> Write:
             return
         columns = as_columns(rows, keys)
         try:
+            _check_values(columns, kind)
             if kind == ".jsonl":
-                _check_json(columns)
                 columns.write_ndjson(file)
                 return
             plain = columns.with_columns(_as_json(columns))
@@ -88,11 +88,14 @@ def _line_writer(file: IO[bytes], kind: str, keys: Sequence[str]) -> Write:
     return write
 
 
-def _check_json(rows: pl.DataFrame) -> None:
-    """Raise TypeError for a column with bytes, which make polars panic."""
-    for column in rows:
-        if BINARY.search(str(column.dtype)):
-            raise TypeError(f"{column.name!r} has the type {column.dtype}")
+def _check_values(rows: pl.DataFrame, kind: str) -> None:
+    """Raise TypeError for a column that a file of this kind cannot hold; bytes and NaN would become something else."""
+    for name, column in ((column.name, column.alias("")) for column in rows):
+        if BINARY.search(str(column.dtype)) or (kind != ".jsonl" and column.dtype == pl.Duration):
+            raise TypeError(f"{name!r} has the type {column.dtype}")
+        numbers = column.explode() if column.dtype in (pl.List, pl.Array) else column
+        if kind == ".jsonl" and numbers.dtype.is_float() and not numbers.is_finite().all():
+            raise TypeError(f"{name!r} has NaN or infinite values")
 
 
 def _added(rows: pl.DataFrame) -> pl.DataFrame:

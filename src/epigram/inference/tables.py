@@ -94,7 +94,7 @@ def _predict_rows(
 
 def text_column(rows: pl.DataFrame, text: str) -> pl.Series:
     """Return the texts of the rows; a missing text is empty. Raises ParameterError for a column that is not text."""
-    column = rows[text]
+    column = rows[text].alias("")  # polars treats the names `*` and `^x$` as patterns
     if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object, pl.Duration):
         raise ParameterError(f"column {text!r} has the type {column.dtype}; expected text (--text)")
     return column.cast(pl.String).fill_null("")

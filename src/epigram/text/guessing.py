@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from pathlib import Path
 
 from epigram.core.errors import DataError, ReadOptionError
 from epigram.text.likelihood import ASCII_COST, CENTRAL, FREQUENT, OWN_LANGUAGES, WESTERN, most_likely_language
@@ -19,6 +20,19 @@ BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+# first bytes of files that are not text, and advice for each
+BINARY = {
+    b"\x1f\x8b": "is compressed (gzip); unpack it, for example with gunzip",
+    b"BZh": "is compressed (bzip2); unpack it",
+    b"\xfd7zXZ\0": "is compressed (xz); unpack it",
+    b"\x28\xb5\x2f\xfd": "is compressed (zstd); unpack it",
+    b"PK\3\4": "is a zip archive or an Excel workbook; unpack it, or save it as csv",
+    b"\xd0\xcf\x11\xe0": "is an old Excel workbook; save it as csv",
+    b"PAR1": "is a parquet file; give it the suffix .parquet",
+    b"SQLite format 3\0": "is an SQLite database; export the table as csv",
+    b"%PDF": "is a PDF document; convert it to csv",
+}
+FIRST_BYTES = max(map(len, BINARY))
 WIDE = dict.fromkeys(("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"), OWN_LANGUAGES)
 # encodings that contain ASCII, each with the languages that are written in it
 NARROW = {
@@ -97,6 +111,12 @@ class Sample:
         self.size += len(line)
 
 
+def check_binary(head: bytes, path: Path) -> None:
+    """Raise DataError if the FIRST_BYTES of the file `path` show that it is not text."""
+    if advice := next((advice for mark, advice in BINARY.items() if head.startswith(mark)), None):
+        raise DataError(f"{path} {advice}")
+
+
 def detect_encoding(lines: Iterable[bytes], name: str, first: int = 1) -> str:
     """Return the encoding of a text of these lines.
 
@@ -172,8 +192,7 @@ def _rank(sample: bytes, encodings: Mapping[str, Sequence[str]]) -> list[Reading
     """Return the different readings of a sample, the most likely first; in some, invalid bytes are replaced."""
     found: dict[str, Reading] = {}
     for encoding, languages in encodings.items():
-        decoder = codecs.getincrementaldecoder(encoding)("replace")
-        if (text := decoder.decode(sample[:SAMPLE_SIZE], len(sample) <= SAMPLE_SIZE)) not in found:
+        if (text := sample[:SAMPLE_SIZE].decode(encoding, "replace")) not in found:
             cost, language = most_likely_language(text, languages)
             found[text] = Reading(cost + RARE_COST * (encoding in RARE), encoding, language, text)
     return sorted(found.values())

@@ -59,7 +59,7 @@ OWN_LANGUAGES = ("Chinese", *WESTERN)
 FREQUENT_SHARE = 0.85  # probability of all the frequent characters of a language together
 OTHER_LANGUAGE_COST = 10.0  # bits by which any other language is less likely a priori
 ASCII_COST, CONTROL_COST, ODD_COST = 5.0, 40.0, 10.0
-REPLACEMENT = "\ufffd"  # of an invalid byte
+REPLACEMENT = "\ufffd"  # the character for an invalid byte
 PUNCTUATION = set("–—‘’“”…·•«»€£¥©®™°±×½¼²³§´¨\xa0")
 # Cost of a rare character by the first word of its Unicode name, in the languages where it is less than FOREIGN_COST
 RARE_COSTS: dict[str, dict[str, float]] = {

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from epigram.core.errors import DataError, ParameterError, ReadOptionError
-from epigram.text.guessing import detect_encoding
+from epigram.text.guessing import FIRST_BYTES, check_binary, detect_encoding
 
 LONGEST_LINE = 64 << 20  # bytes
 SAMPLE_LINES = 1024  # lines by which the encoding is detected, unless all of them are ASCII
@@ -35,6 +35,8 @@ def read_texts(path: Path, encoding: str | None = None, advice: str = ADVICE) ->
     """Yield the texts of a file, one per line and without line ends, as `decode_lines` does; all lines are examined."""
     name = f"{path} line"
     with path.open("rb") as file:
+        check_binary(file.read(FIRST_BYTES), path)
+        file.seek(0)
         known = encoding or _detect(read_lines(file, name), name, 1, advice)
         file.seek(0)
         yield from decode_lines(read_lines(file, name), name, known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from pathlib import Path
@@ -20,7 +21,7 @@ from epigram.data.sources.source import File, Source
 from epigram.data.tables import reader_of
 from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.validate import validate
-from epigram.text.lines import decode_arguments, decode_lines, read_lines
+from epigram.text.lines import decode_arguments, decode_lines, read_lines, read_texts
 from tests.support.sources import CSV, corpus
 
 MIXED = "房間很好，早餐不錯,好\n"
@@ -144,6 +145,12 @@ def test_damaged_and_mixed_files_are_refused_by_line(content: bytes, said: str, 
     (tmp_path / "x.csv").write_bytes(content)
     with pytest.raises(DataError, match=rf"x\.csv.*{said}"):
         guess_encoding(tmp_path / "x.csv")
+
+
+def test_files_that_are_no_text_are_named_in_place_of_their_lines(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_bytes(gzip.compress(b"good\n"))
+    with pytest.raises(DataError, match=r"x\.txt is compressed \(gzip\); unpack it"):
+        list(read_texts(tmp_path / "x.txt"))
 
 
 @pytest.mark.parametrize("bad", [b"\x80100", "好".encode("gbk")[:1], b"\xff"])

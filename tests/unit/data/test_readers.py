@@ -314,7 +314,10 @@ def test_a_wrong_csv_gets_one_clear_line(tmp_path: Path, content: str | bytes, w
         ),
         ('{"text": ["a"], "label": "x"}\n', r"""x\.csv line 1: 'text' is \["a"\]; expected a string"""),
         ('{"text": "a", "label": [["x"]]}\n', r"""x\.csv line 1: 'label' is \[\["x"\]\]; expected a string"""),
-        ('{"text": "a", "label": {"choices": ["x"]}}\n', r"""expected a string .* set label_separator: "\[\]"$"""),
+        (
+            '{"text": "a", "label": {"choices": ["x"]}}\n',
+            r"""expected a string .* for labels of this form, set read\.label_separator: '\[\]'$""",
+        ),
         ('{"text": "a", "label": [{"choices": ["x"]}]}\n', r"expected a string or a number$"),
         ('{"text": "a", "label": "x", "text": "b"}\n', r"x\.csv line 1 has the key 'text' twice"),
     ],

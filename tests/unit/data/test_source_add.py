@@ -79,7 +79,11 @@ def test_what_cannot_be_added_leaves_nothing_behind() -> None:
         add_source(Path("r.csv"), name="r", text="review", label="part", split="stars")
     with pytest.raises(ParameterError, match=r"'id', .* 50 different values in 50 rows"):
         add_source(Path("ids.csv"), name="r", text="text", label="id")
-    refused = {"../r": "lower-case letters", "r" * 101: "at most 100 characters", "r_live": "not end with _live"}
+    refused = {
+        "../r": "'../r' cannot be the data set's name; choose lower-case letters",
+        "r" * 101: "at most 100 characters",
+        "r_live": "not end with _live",
+    }
     for name, said in refused.items():
         with pytest.raises(ParameterError, match=said):
             add_source(Path("r.csv"), name=name, text="review", label="stars")
@@ -358,6 +362,7 @@ def test_labels_of_json_lines(
     [
         (pl.Series([1.0, None, 0.0, float("nan")]), ["1", None, "0", None]),
         (pl.Series([1.0, 2.5, 1.5, 3.0]), ["1", "2.5", "1.5", "3"]),
+        (pl.Series([1e16, 0.5, 1e16, -3.0]), ["10000000000000000", "0.5", "10000000000000000", "-3"]),
         (pl.Series(["1.0", "1", "2", "2"]), ["1.0", "1", "2", "2"]),
         (pl.Series([[1.0], [0.0], [1.0], [0.0]]), ["1", "0", "1", "0"]),
         (pl.Series([[1.0, None], [0.0], None, [0.0]]), ["1", "0", None, "0"]),
@@ -368,6 +373,17 @@ def test_numbers_of_parquet_are_labels_as_the_user_writes_them(values: pl.Series
     pl.DataFrame({"text": list("abcd"), "label": values}).write_parquet("r.parquet")
     add_source(Path("r.parquet"), name="r", text="text", label="label")
     assert read_back("r")["label"].to_list() == labels
+
+
+def test_names_of_columns_are_no_patterns_and_appear_once() -> None:
+    table = pl.DataFrame({"*": ["a", "b"], "^l.*$": ["x", "y"], "l1": [1, 2], "m": [{"a": 1}, None], "b": [b"1", b"2"]})
+    table.write_parquet("r.parquet")
+    add_source(Path("r.parquet"), name="r", text="*", label="^l.*$")
+    assert read_back("r").select("text", "label").rows() == [("a", "x"), ("b", "y")]
+    pl.DataFrame({"text": ["a"], "label": ["x"], "labex": ["y"]}).write_parquet("d.parquet")
+    Path("d.parquet").write_bytes(Path("d.parquet").read_bytes().replace(b"labex", b"label"))
+    with pytest.raises(DataError, match=r"d\.parquet has two columns of the same name; rename one"):
+        add_source(Path("d.parquet"), name="d", text="text", label="label")
 
 
 def test_names_of_invisible_characters_are_written_beside_the_users_own() -> None:

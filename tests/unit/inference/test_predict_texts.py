@@ -312,6 +312,7 @@ def test_a_prompt_around_the_text_is_whole_in_every_interface(
         (["MISSING.Parquet"], 66, [], "MISSING.Parquet is missing"),
         (["--", "missing.csv"], 66, [], "missing.csv is missing"),
         (["--file", "missing.csv"], 66, [], "missing.csv is missing"),
+        (["--file", "/dev/null"], 64, [], "/dev/null is not a file; for a pipe, use stdin"),
         (["a.csv"], 64, [], "a.csv is a table"),
         (["a.csv.gz"], 64, [], "a.csv.gz has an unsupported file type; use .txt, or a table with --out"),
         (["missing.json"], 66, [], "missing.json is missing"),

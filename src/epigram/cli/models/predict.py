@@ -137,6 +137,8 @@ def _read_lines(file: Path | None, encoding: str | None) -> Iterator[str]:
 def _check_lines_file(file: Path) -> None:
     from epigram.data.tables import formats
 
+    if file.exists() and not file.is_file():
+        raise ParameterError(f"{file} is not a file; for a pipe, use stdin: epigram predict MODEL < {file}")
     if not file.is_file():
         raise InputMissingError(
             f"{file} is missing; expected a file with one text per line (a text that ends like a file name: use stdin)"

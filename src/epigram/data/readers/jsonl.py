@@ -115,7 +115,7 @@ def _parse(line: str, number: int, path: Path) -> dict[str, Any]:
     except ValueError:
         row = None
     if not isinstance(row, dict):
-        raise DataError(f"{path} line {number} is not a JSON object: {line[:80]!r}")
+        raise DataError(f"{path} line {number} is not a JSON object: {line[:80]!r}; expected one object per line")
     return row
 
 

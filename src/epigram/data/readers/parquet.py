@@ -43,7 +43,7 @@ class Parquet(TableReader):
             remaining = LIMITS.allowance(path.stat().st_size) - count * len(names) * STRING_OVERHEAD
             _check_remaining(remaining, path)
             for table in scan.select(cs.by_name(names)).collect_batches(chunk_size=BATCH, maintain_order=True):
-                remaining -= sum(int(column.str.len_bytes().sum()) for column in table.select(cs.string()))
+                remaining -= sum(sum(sizes) for sizes in table.select(cs.string().str.len_bytes().sum()).iter_rows())
                 _check_remaining(remaining, path)
                 yield pl.int_range(rows + 1, rows + table.height + 1, eager=True), table
                 rows += table.height

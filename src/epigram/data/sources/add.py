@@ -96,7 +96,9 @@ def add_source(
     """
     description = root / SOURCES / f"{name}.yaml"
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
-        raise ParameterError(f"--name is {name!r}; expected lower-case letters, digits, - and _")
+        raise ParameterError(
+            f"{shown(repr(name))} cannot be the data set's name; choose lower-case letters, digits, - and _ (--name)"
+        )
     check_name("--name", name)
     if name.endswith(GROWING_SUFFIX):
         raise ParameterError(

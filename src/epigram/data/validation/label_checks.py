@@ -127,7 +127,7 @@ def _missing_values(rows: Rows) -> list[str]:
 
 def _quoted(label: str) -> str:
     """Return the label in quotation marks, as JSON and YAML have it; characters that cannot be seen are escaped."""
-    return json.dumps(label, ensure_ascii=label != visible_label(label))
+    return json.dumps(label, ensure_ascii=label != visible_label(label) or not label.isprintable())
 
 
 def _fold(label: str) -> str:
