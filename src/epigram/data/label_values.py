@@ -13,7 +13,7 @@ import polars as pl
 
 LISTS = "[]"  # label separator of strings such as ["a", "b"], ['a', 'b'] and {"choices": ["a", "b"]}
 QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
-MISSING = re.compile(r"\b(?:None|null|nan|NaN)\b")  # in place of a label of a list
+MISSING = re.compile(r"\b(?:None|null|nan|NaN)\b")  # a list item without a label
 CHOICES = re.compile(r"""\{\s*["']choices["']\s*:(.*)\}""", re.DOTALL)  # Label Studio
 LIST_LIKE = re.compile(r"""\[.*\]|\{\s*["']choices["'].*\}""", re.DOTALL)
 
