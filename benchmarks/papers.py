@@ -1,6 +1,7 @@
 """Write the tables of docs/papers from benchmarks/published.csv and the measured cells: python -m benchmarks.papers.
 
-`epigram table NAME` measures the cells. A page has a block for each table.
+`epigram table NAME` measures the cells, `python -m benchmarks.paper_counts` counts the data sets. A page has a block
+for each table.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from benchmarks.timing import ROOT
+from epigram.core.files import read_json
 from epigram.runner.tables.definition import Column, Dataset, PrintedRow, Table, cells, read_table
 from epigram.runner.tables.results import CellResult, missing_cells, read_results, remaining_seconds, settings
 
 PAGES = ROOT / "docs/papers"
 PUBLISHED = ROOT / "benchmarks/published.csv"
-BLOCK = re.compile(r"<!-- table: (\S+) -->\n(.*?)<!-- /table -->\n", re.DOTALL)
+COUNTS = ROOT / "benchmarks/results/papers/counts.json"
+BLOCK = re.compile(r"<!-- (table|counts): (\S+) -->\n(.*?)<!-- /\1 -->\n", re.DOTALL)
 HEAD = "| data set | row | metric | printed | paper's settings | less printed | epigram's defaults | verdict |"
+COUNTS_HEAD = "| data set | quantity | printed | ours | difference |"
 COSTS = {"parameters_without_embeddings": 1e-6, "batch_macs": 1e-9, "depth_pruned": 1.0}  # to the printed unit
 ROUNDED = 0.0051  # largest difference of a cost that the paper prints with two decimals
 COLUMNS: tuple[Column, Column] = ("paper", "default")
@@ -30,13 +34,18 @@ Place = tuple[str, str, Column]  # data set, row, column
 
 @dataclass(frozen=True)
 class Measured:
-    """A value of some seeds in the unit of the paper, with the half width of its interval; None for a cost."""
+    """A value of some seeds in the unit of the paper, with the half width of its interval; None for a cost.
+
+    It has no values if the system has no such score.
+    """
 
     values: list[float]
     half: float | None
 
     def __str__(self) -> str:
         """Return the mean, with the standard deviation and the number of seeds if there are several."""
+        if not self.values:
+            return "–"
         if self.half is None:
             return f"{mean(self.values):.2f}"
         spread = f" ± {stdev(self.values):.1f}, n = {len(self.values)}" if len(self.values) > 1 else ""
@@ -52,22 +61,24 @@ def published() -> dict[tuple[str, str, str, str], str]:
         }
 
 
-def measured(table: Table, found: Iterable[CellResult], place: Place, score: str) -> Measured | None:
+def measured(table: Table, results: Iterable[CellResult], place: Place, score: str) -> Measured | None:
     """Return a score of all measured seeds of a place, or None; a cell whose settings have changed does not count.
 
-    The interval is the bootstrap interval of the score that ranks systems; it reflects the choice of test rows.
+    `score` is `dev` for the development score. The interval is the bootstrap interval of the test score that ranks
+    systems; it reflects the choice of test rows.
     """
     wanted = {
         cell.seed: settings(table, cell) for cell in cells(table) if (cell.dataset, cell.row, cell.column) == place
     }
     mine = [
         each
-        for each in found
+        for each in results
         if (each.dataset, each.row, each.column) == place and each.settings == wanted.get(each.seed)
     ]
-    values = [value for each in mine if (value := each.scores.get(score)) is not None]
-    if not values:
+    if not mine:
         return None
+    found = [each.dev if score == "dev" else each.scores.get(score) for each in mine]
+    values = [value for value in found if value is not None]
     if score in COSTS:
         return Measured([value * COSTS[score] for value in values], None)
     return Measured([100 * value for value in values], 50 * mean(each.high - each.low for each in mine))
@@ -77,7 +88,7 @@ def verdict(printed: float | None, ours: Measured | None) -> str:
     """Return whether the printed value is reached: it lies in the interval of ours, or below it."""
     if ours is None:
         return "not measured yet"
-    if printed is None:
+    if printed is None or not ours.values:
         return ""
     value = mean(ours.values)
     if ours.half is None:
@@ -103,7 +114,7 @@ def _line(names: list[str], printed: str, ours: dict[Column, Measured | None]) -
     """Return a line; the column of the paper's settings is judged, where there is one."""
     number = float(printed) if re.fullmatch(r"\d+(\.\d+)?", printed) else None
     judged = ours["paper" if "paper" in ours else "default"]
-    gap = f"{mean(judged.values) - number:+.1f}" if judged and number is not None else ""
+    gap = f"{mean(judged.values) - number:+.1f}" if judged and judged.values and number is not None else ""
     paper, default = (str(ours[column] or "…") if column in ours else "–" for column in COLUMNS)
     texts = [*names, printed or "–", paper, gap, default, verdict(number, judged)]
     return f"| {' | '.join(texts)} |".replace("*", r"\*")
@@ -141,10 +152,35 @@ def _flat(dataset: Dataset) -> str:
     return ", ".join(f"{section}.{key} = {value}" for section, cap in dataset.cap.items() for key, value in cap.items())
 
 
+def counted(name: str) -> str:
+    """Return the Markdown of a printed table of counts, and how they are counted."""
+    table = read_json(COUNTS)[name]
+    lines = [COUNTS_HEAD, f"|{' --- |' * (COUNTS_HEAD.count('|') - 1)}"]
+    for dataset, method, metric, ours in table["counts"]:
+        printed = published()[name, dataset, method, metric]
+        quantity = metric if method == "-" else f"{method}, {metric}"
+        shown = f"{ours:,}" if isinstance(ours, int) else str(ours)
+        lines.append(f"| {dataset} | {quantity} | {printed} | {shown} | {difference(printed, ours)} |")
+    return "\n".join([*lines, "", *(f"* {note}" for note in table["notes"]), ""])
+
+
+def difference(printed: str, ours: float | str) -> str:
+    """Return ours less printed at the printed precision; K is a thousand. It is empty for texts."""
+    number = re.fullmatch(r"(\d+(?:\.(\d+))?)( K)?", printed)
+    if number is None or isinstance(ours, str):
+        return ""
+    unit, digits = 1000 if number[3] else 1, len(number[2] or "")
+    gap = round(round(ours / unit, digits) - float(number[1]), digits) * unit
+    return f"{gap:+.{0 if number[3] else digits}f}" if gap else "0"
+
+
 def written(page: Path) -> str:
     """Return the text of a page with its tables."""
-    text = page.read_text(encoding="utf-8")
-    return BLOCK.sub(lambda block: f"<!-- table: {block[1]} -->\n{rendered(block[1])}<!-- /table -->\n", text)
+    write = {"table": rendered, "counts": counted}
+    return BLOCK.sub(
+        lambda block: f"<!-- {block[1]}: {block[2]} -->\n{write[block[1]](block[2])}<!-- /{block[1]} -->\n",
+        page.read_text(encoding="utf-8"),
+    )
 
 
 def main() -> None:

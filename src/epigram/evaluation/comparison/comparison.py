@@ -138,8 +138,12 @@ def _row(
 def _test_scores(metrics: Metrics) -> dict[str, float]:
     """Return every metric on the test set by name."""
     words = {} if metrics.tokens is None else asdict(metrics.tokens.test)
-    sentence = {} if metrics.sentence_f1 is None else {"sentence_f1": metrics.sentence_f1.value}
-    return {**asdict(metrics.test), **sentence, **{f"token_{name}": value for name, value in words.items()}}
+    sentences = {} if metrics.test_sentences is None else asdict(metrics.test_sentences)
+    return {
+        **asdict(metrics.test),
+        **{f"sentence_{name}": value for name, value in sentences.items()},
+        **{f"token_{name}": value for name, value in words.items()},
+    }
 
 
 def _token_scores(metrics: Metrics) -> dict[str, Any]:
