@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError
+    from epigram.fitting.fit import fit
+    from epigram.fitting.fitted_model import FittedModel
     from epigram.inference.attention import TextAttention, attention_maps
     from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction, Word
     from epigram.inference.predictors.ensemble_predictor import EnsemblePredictor
@@ -28,6 +30,7 @@ __all__ = [
     "DataError",
     "EnsemblePredictor",
     "EpigramError",
+    "FittedModel",
     "InputMissingError",
     "ParameterError",
     "Predictor",
@@ -36,11 +39,14 @@ __all__ = [
     "Word",
     "__version__",
     "attention_maps",
+    "fit",
     "load",
 ]
 
 MODULES = {
     "epigram.core.errors": ("DataError", "EpigramError", "InputMissingError", "ParameterError"),
+    "epigram.fitting.fit": ("fit",),
+    "epigram.fitting.fitted_model": ("FittedModel",),
     "epigram.inference.attention": ("TextAttention", "attention_maps"),
     "epigram.inference.predictors.base_predictor": ("BasePredictor", "TextPrediction", "Word"),
     "epigram.inference.predictors.ensemble_predictor": ("EnsemblePredictor",),

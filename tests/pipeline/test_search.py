@@ -86,7 +86,7 @@ def test_the_same_search_again_continues_its_plan(searched: Path) -> None:
         (["--quality", "best"], "--quality needs a time budget"),
         (["--plan", "none.yaml"], "none.yaml is missing"),
         (["--plan", "params.yaml"], "params.yaml: "),
-        (["--budget", "soon"], "invalid --budget 'soon'"),
+        (["--budget", "soon"], "invalid budget 'soon'"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(searched: Path, options: list[str], said: str) -> None:

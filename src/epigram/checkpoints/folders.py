@@ -97,6 +97,17 @@ def packages_for(language: str) -> list[str]:
     return [name for name, package in PACKAGES.items() if language in package.languages]
 
 
+def installed_encoder(language: str) -> str | None:
+    """Return the checkpoint of the best installed encoder for the language, None if there is none."""
+    for name in packages_for(language):
+        try:
+            checkpoint_folder(f"{PREFIX}{name}")
+            return f"{PREFIX}{name}"
+        except MissingPackageError:
+            continue
+    return None
+
+
 def awaits_download(checkpoint: str) -> bool:
     """Return whether `checkpoint` is one of the hub that the stage encode has not downloaded yet.
 

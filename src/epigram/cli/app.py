@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import epigram
-from epigram.cli.models import export, predict, sign, suggest, systems, verify
+from epigram.cli.models import export, fit, predict, sign, suggest, systems, verify
 from epigram.cli.projects import add, dashboard, doctor, init, repair, stop
 from epigram.cli.runs import drift, retrain, run, sweep, table
 from epigram.core.errors import ParameterError
@@ -22,6 +22,7 @@ from epigram.process.signals import end_on_signals
 from epigram.process.startup import limit_library_threads
 
 COMMANDS: dict[str, Callable[..., None]] = {
+    "fit": fit.main,
     "init": init.main,
     "doctor": doctor.main,
     "run": run.main,

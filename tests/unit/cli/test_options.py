@@ -32,6 +32,7 @@ RUNNER = "epigram.runner"
 WORKERS: dict[str, list[str]] = {
     "run": [f"{RUNNER}.prefect.execution.execute", f"{RUNNER}.search.execute.execute_search"],
     "sweep": [f"{RUNNER}.prefect.execution.execute_sweep", f"{RUNNER}.runs.reservations.reserve"],
+    "fit": ["epigram.fitting.fit.fit"],
     "table": [f"{RUNNER}.tables.results.make_trials", f"{RUNNER}.tables.results.remaining_seconds"],
     "retrain": [
         f"{RUNNER}.prefect.execution.call_flow",
@@ -77,6 +78,7 @@ PREDICTOR = SimpleNamespace(
 ANSWERS: dict[str, Any] = {"open_predictor": PREDICTOR, "require_signature": None, "check_output": None, "history": []}
 ANSWERS |= {"reserve": "grid", "verify": [], "read_provenance": {}, "list_systems": [], "run_checks": []}
 ANSWERS["tag_messages"] = []
+ANSWERS["fit"] = SimpleNamespace(save=lambda folder: None)
 
 PLAN = RunPlan(dataset="planned", seeds=[0], views={}, systems={"mlp": {}})
 TABLE = """{title: A table, page: one, printed: {}, seeds: [0], views: {token: {}}, datasets: {MR: {source: mr}},
@@ -102,6 +104,16 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("sweep --over k=1,2", "--max-parallel 7", {"execute_sweep.at_once": 7}),
     ("sweep --over k=1,2", "--name mine", {"reserve.name": "mine"}),
     ("sweep --over k=1,2", "--ray auto", {"execute_sweep.ray": "auto"}),
+    ("fit texts.txt --out one", "--text review", {"fit.text": "review"}),
+    ("fit texts.txt --out one", "--label stars", {"fit.label": "stars"}),
+    ("fit texts.txt --out one", "--budget 20m", {"fit.budget": "20m"}),
+    ("fit texts.txt --out one", "--quality best", {"fit.quality": "best"}),
+    ("fit texts.txt --out one", "--language zh", {"fit.language": "zh"}),
+    (
+        "fit texts.txt --out one",
+        "--out other",
+        {"printed": 'report: other.html\nmodel:  other  (to try it: epigram predict other "a text")\n'},
+    ),
     ("table one", "--list", {"remaining_seconds.measured": []}),
     ("retrain", "--dataset mr", {"call_flow.arguments": (Path.cwd(), "mr")}),
     ("retrain", "--rollback", {"rollback.root": Path.cwd()}),

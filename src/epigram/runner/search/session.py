@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from epigram.checkpoints.folders import installed_encoder
 from epigram.core.config_types import validate_as
 from epigram.core.errors import EpigramError, ParameterError
 from epigram.core.settings import read_params
@@ -23,7 +24,6 @@ from epigram.runner.search.kept_plan import FILE, keep, read_kept, search_key
 from epigram.runner.search.plan_threads import with_threads
 from epigram.runner.search.trials import Trials
 from epigram.runner.workspace.request import Request
-from epigram.runner.workspace.sentence_encoders import installed_encoder
 from epigram.runner.workspace.settings import load
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.dataset.validated_corpus import SPLITS, ValidatedCorpus

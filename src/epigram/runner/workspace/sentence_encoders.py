@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from epigram.checkpoints.folders import PREFIX, checkpoint_folder, install_command, packages_for
-from epigram.core.extras import MissingPackageError
+from epigram.checkpoints.folders import install_command, installed_encoder, packages_for
 from epigram.core.settings import read_params
 from epigram.runner.workspace.settings import edited
 from epigram.text.dataset.language import Language
@@ -35,14 +34,3 @@ def add_systems(params: Path, language: Language) -> str | None:
         for name in SYSTEMS:
             values["systems"][name] = {"view": VIEW}
     return f"{params.name}: added the systems {' and '.join(SYSTEMS)} on {checkpoint} (view {VIEW})"
-
-
-def installed_encoder(language: Language) -> str | None:
-    """Return the checkpoint of the best installed encoder for the language, None if there is none."""
-    for name in packages_for(language):
-        try:
-            checkpoint_folder(f"{PREFIX}{name}")
-            return f"{PREFIX}{name}"
-        except MissingPackageError:
-            continue
-    return None

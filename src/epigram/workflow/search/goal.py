@@ -36,10 +36,10 @@ def parse_goal(budget: str, quality: str) -> Goal:
     """Return the goal of a budget such as 90s, 20m or 1.5h. Raises ParameterError for an invalid value."""
     found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([smh])", budget)
     if found is None:
-        raise ParameterError(f"invalid --budget {shown(repr(budget))}: expected a time, for example 90s, 20m or 1h")
+        raise ParameterError(f"invalid budget {shown(repr(budget))}: expected a time, for example 90s, 20m or 1h")
     seconds = float(found[1]) * UNITS[found[2]]
     if quality not in get_args(Quality):
-        raise ParameterError(f"--quality is {shown(repr(quality))}; expected {', '.join(get_args(Quality))}")
+        raise ParameterError(f"quality is {shown(repr(quality))}; expected {', '.join(get_args(Quality))}")
     return Goal(seconds=seconds, quality=quality)  # type: ignore[arg-type]
 
 

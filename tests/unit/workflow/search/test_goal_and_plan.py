@@ -28,7 +28,7 @@ def test_a_budget_has_a_unit(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["20", "m", "-5m", "1e3s", "20 m", "5d", "", "9" * 9 + "s"])
 def test_another_budget_is_refused(text: str) -> None:
-    with pytest.raises(ParameterError, match="invalid --budget"):
+    with pytest.raises(ParameterError, match="invalid budget"):
         parse_goal(text, "good")
 
 

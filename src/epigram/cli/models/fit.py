@@ -1,0 +1,37 @@
+"""epigram fit: the best model of a table of texts, without a project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from epigram.process.display import echo
+
+
+def main(
+    file: Annotated[Path, typer.Argument(help="Labelled texts: csv, tsv, jsonl or parquet.")],
+    out: Annotated[Path, typer.Option(help="New folder of the model; its report is beside it, as FOLDER.html.")],
+    text: Annotated[str, typer.Option(help="Column of the texts.")] = "text",
+    label: Annotated[str, typer.Option(help="Column of the labels.")] = "label",
+    budget: Annotated[str, typer.Option(metavar="TIME", help="Time until the model is written.")] = "1m",
+    quality: Annotated[
+        Literal["fast", "good", "best"], typer.Option(help="fast: no fine-tuning; best: more settings of it.")
+    ] = "good",
+    language: Annotated[Literal["zh", "en"] | None, typer.Option(help="Language. Default: detected.")] = None,
+) -> None:
+    """Train classifiers on a table of labelled texts within a time, and write the best one to a new folder.
+
+    The best system by experience is trained first; what is left of the time goes to others, and held-out texts choose.
+    A column with the names of splits is used. No project, git, DVC or Prefect is needed.
+
+    Example: epigram fit reviews.csv --text review --label stars --out model
+    """
+    from epigram.fitting.fitted_model import check_target
+
+    report = check_target(out)
+    from epigram.fitting.fit import fit
+
+    fit(file, text=text, label=label, budget=budget, quality=quality, language=language).save(out)
+    echo(f'report: {report}\nmodel:  {out}  (to try it: epigram predict {out} "a text")')

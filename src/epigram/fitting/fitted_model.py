@@ -1,0 +1,97 @@
+"""The result of a fit: the chosen model with its report."""
+
+from __future__ import annotations
+
+import shutil
+import webbrowser
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from epigram.core.errors import ParameterError
+from epigram.evaluation.records.summary import Summary
+from epigram.fitting.steps import Steps
+from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
+
+
+def check_target(folder: Path) -> Path:
+    """Return the file of the report of a model that is saved as `folder`.
+
+    Raises ParameterError if one of the two exists, or if the folder that contains them does not.
+    """
+    report = folder.with_name(f"{folder.name}.html")
+    for path in (folder, report):
+        if path.exists():
+            raise ParameterError(f"{path} already exists; choose another folder for the model")
+    if not folder.parent.is_dir():
+        raise ParameterError(f"{folder.parent} is not a folder; create it, or choose another one for the model")
+    return report
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """The chosen model of a fit.
+
+    `systems` has the settings of each trained system, as in params.yaml, and `left_out` the reason why another
+    candidate was not trained. The files are in a temporary folder that ends with this object: `save` keeps the model.
+    """
+
+    place: TemporaryDirectory[str] = field(repr=False)
+    steps: Steps = field(repr=False)
+    summary: Summary = field(repr=False)
+    systems: Mapping[str, dict[str, Any]]
+    left_out: Mapping[str, str]
+
+    @cached_property
+    def predictor(self) -> BasePredictor:
+        """The model, loaded for prediction."""
+        import epigram
+
+        return epigram.load(self.steps.chosen)
+
+    @property
+    def name(self) -> str:
+        """Name of the chosen system."""
+        return self.summary.chosen_system
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels, in the order of the columns of `probabilities`."""
+        return self.predictor.labels
+
+    def predict(self, texts: Iterable[str]) -> list[TextPrediction]:
+        """Return one prediction per text. Raises ParameterError for a single string."""
+        return self.predictor.predict(texts)
+
+    def probabilities(self, texts: Iterable[str]) -> NDArray[np.float32]:
+        """Return the probabilities (N, C) of `texts`. Raises ParameterError for a single string."""
+        return self.predictor.probabilities(texts)
+
+    def report(self, *, show: bool = True) -> Path:
+        """Return the path of the report, and open it in the browser if `show`."""
+        if show:
+            webbrowser.open(self.steps.report.as_uri())
+        return self.steps.report
+
+    def save(self, folder: str | Path) -> Path:
+        """Copy the model to a new folder, from which `epigram.load` reads it, and its report beside it as NAME.html.
+
+        Returns the folder. Raises ParameterError if one of the two exists.
+        """
+        target = Path(folder)
+        report = check_target(target)
+        shutil.copytree(self.steps.chosen, target)
+        shutil.copyfile(self.steps.report, report)
+        return target
+
+    def _repr_html_(self) -> str:
+        """Return the report for a notebook."""
+        page = escape(self.steps.report.read_text(encoding="utf-8"), quote=True)
+        return f'<p>{escape(self.summary.verdict)}</p><iframe srcdoc="{page}" width="100%" height="600"></iframe>'

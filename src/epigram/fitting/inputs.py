@@ -1,0 +1,102 @@
+"""Labelled texts from Python as the raw folder that the pipeline's stage `download` writes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from epigram.core.errors import InputMissingError, ParameterError
+from epigram.core.files import sha256, write_json
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Language = Literal["zh", "en"]
+TABLE = "texts.parquet"
+NAME = "texts"  # name of the data set of a fit
+
+
+def write_raw(
+    data: Any, labels: Iterable[Any] | None, *, text: str, label: str, language: Language | None, folder: Path
+) -> list[str]:
+    """Write the texts and source.json to `folder`; return notes on how they are read.
+
+    `data` is a file (csv, tsv, jsonl or parquet), a frame (polars, pandas or another one that narwhals knows) with the
+    columns `text` and `label`, or texts with as many `labels`: one for each text, or a list of them. Raises
+    ParameterError for texts and labels that do not fit together, and the errors of `inspect`.
+    """
+    from epigram.data.sources.inspection import inspect
+
+    folder.mkdir(parents=True)
+    if isinstance(data, (str, Path)):
+        if labels is not None:
+            raise ParameterError(f"fit: {str(data)!r} is a file, and labels are given; pass label='COLUMN' instead")
+        file = folder / Path(data).name
+        if not Path(data).is_file():
+            raise InputMissingError(f"{data} does not exist, or is not a file")
+        shutil.copyfile(data, file)
+    else:
+        file = folder / TABLE
+        frame = _frame(data, text, label) if labels is None else _columns(data, labels, text, label)
+        frame.write_parquet(file)
+    found = inspect(file, {"text": text, "label": label, "split": None, "label_separator": None})
+    values = {
+        "name": NAME,
+        "about": "texts given to fit",
+        "language": language or found.language,
+        "task": found.task,
+        "licence": "your own data",
+        "files": [{"path": file.name, "local": file.name, "sha256": sha256(file)}],
+        "read": found.read,
+        "splits": found.splits,
+        "labels": found.labels,
+        "rows": {"all": found.rows},
+    }
+    write_json(folder / "source.json", values)
+    return found.notes
+
+
+def _columns(texts: Iterable[Any], labels: Iterable[Any], text: str, label: str) -> pl.DataFrame:
+    """Return texts and labels as a frame; numbers and truth values become their text."""
+    import polars as pl
+
+    listed, given = _as_list(texts, "texts"), _as_list(labels, "labels")
+    if len(listed) != len(given):
+        raise ParameterError(f"fit: there are {len(listed):,} texts and {len(given):,} labels; expected as many")
+    if wrong := [each for each in listed if not isinstance(each, str)]:
+        raise ParameterError(f"fit: texts has {wrong[0]!r}; expected strings")
+    several = [isinstance(each, (list, tuple, set)) for each in given]
+    if any(several) and not all(several):
+        raise ParameterError("fit: some labels are lists and some are not; expected one kind for all texts")
+    names: list[Any] = [sorted(map(str, each)) for each in given] if any(several) else list(map(str, given))
+    return pl.DataFrame({text: listed, label: names})
+
+
+def _as_list(values: Iterable[Any], what: str) -> list[Any]:
+    """Return the values of a list, an array or a series. Raises ParameterError for one string or a mapping."""
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise ParameterError(f"fit: {what} is {type(values).__name__}; expected a list, an array or a series")
+    found = values.tolist() if hasattr(values, "tolist") else list(values)
+    return list(found)
+
+
+def _frame(data: Any, text: str, label: str) -> pl.DataFrame:
+    """Return the frame of any library as polars'. Raises ParameterError for another type or missing columns."""
+    import narwhals as nw
+    import polars as pl
+
+    try:
+        frame = nw.from_native(data, eager_only=True)
+    except TypeError:
+        raise ParameterError(
+            f"fit: expected texts with labels, a frame or a file, not {type(data).__name__} without labels"
+        ) from None
+    if missing := [name for name in (text, label) if name not in frame.columns]:
+        raise ParameterError(f"fit: the frame has no column {missing[0]!r}; its columns are {', '.join(frame.columns)}")
+    return pl.DataFrame({name: frame[name].to_list() for name in _kept(frame.columns, text, label)}, strict=False)
+
+
+def _kept(columns: Sequence[str], text: str, label: str) -> list[str]:
+    return [text, label, *(name for name in columns if name not in {text, label})]

@@ -1,0 +1,109 @@
+"""The steps of the pipeline in this process, in a folder laid out like the folder `data` of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from epigram.data.validation.settings import ValidateSettings
+from epigram.evaluation.records.results import Metrics, read_metrics
+from epigram.evaluation.records.summary import Summary, read_summary
+from epigram.evaluation.settings import CompareSettings, EnsembleSettings, EvaluateSettings, ExamineSettings
+from epigram.models.settings import System
+from epigram.pruning.settings import PruneSettings
+from epigram.text.settings import NO_TAGGER, AugmentSettings, EncodeSettings, PosTableSettings, ViewSettings
+
+TIMED = 32  # texts that are predicted one at a time to measure the speed; more would take seconds of a short budget
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepSettings:
+    """Settings of the steps, as in the sections of params.yaml; no system that `fit` tries reads parts of speech."""
+
+    seeds: Sequence[int] = (0,)
+    validate: ValidateSettings = field(default_factory=ValidateSettings)
+    examine: ExamineSettings = field(default_factory=ExamineSettings)
+    pos_table: PosTableSettings = field(default_factory=lambda: PosTableSettings(tagger=NO_TAGGER))
+    augment: AugmentSettings = field(default_factory=AugmentSettings)
+    encode: EncodeSettings = field(default_factory=EncodeSettings)
+    train: dict[str, Any] = field(default_factory=dict)
+    prune: PruneSettings = field(default_factory=lambda: PruneSettings(enabled=False))
+    evaluate: EvaluateSettings = field(default_factory=lambda: EvaluateSettings(timing_texts=TIMED))
+    ensemble: EnsembleSettings = field(default_factory=EnsembleSettings)
+    compare: CompareSettings = field(default_factory=lambda: CompareSettings(prefer="best"))
+
+
+class Steps:
+    """The steps on the raw texts in `folder`/raw. Each one is the function that the pipeline's stage calls."""
+
+    def __init__(self, folder: Path, settings: StepSettings) -> None:
+        self.folder, self.settings = folder, settings
+
+    @property
+    def chosen(self) -> Path:
+        """Folder of the chosen model, after `compare`."""
+        return self.folder / "compared" / "chosen"
+
+    @property
+    def report(self) -> Path:
+        """The report, after `compare`."""
+        return self.folder / "compared" / "report.html"
+
+    def validate(self) -> None:
+        """Check the texts and split them. Raises DataError for faults in them."""
+        from epigram.workflow.augment import write_prompt
+        from epigram.workflow.pos_table import write_pos_table
+        from epigram.workflow.validate import validate_corpus
+
+        validate_corpus(self.settings.validate, self.folder / "raw", self.folder / "validated")
+        validated, settings = self.folder / "validated", self.settings
+        write_pos_table(settings.pos_table, validated, self.folder / "pos_versions", self.folder / "pos")
+        write_prompt(settings.augment, validated, self.folder / "augmented")
+
+    def encode(self, name: str, view: ViewSettings) -> None:
+        """Encode the texts for one view, and pretrain on it if the view says so."""
+        from epigram.workflow.encode import encode_view
+        from epigram.workflow.pretrain import pretrain_view
+
+        validated, augmented, pos = (self.folder / each for each in ("validated", "augmented", "pos"))
+        encoded = self.folder / "encoded" / name
+        encode_view(name, view, self.settings.encode, validated, augmented, pos, encoded)
+        state = self.folder / "state" / name
+        pretrain_view(name, view.pretrain, encoded, self.folder / "pretrained" / name, state=state)
+
+    def train(self, name: str, system: System) -> Metrics:
+        """Train, prune and evaluate a system, and return its metrics."""
+        from epigram.workflow.evaluate import evaluate_models
+        from epigram.workflow.prune import prune_system
+        from epigram.workflow.train import checked_setup, train_system
+
+        settings, state = self.settings, self.folder / "state"
+        encoded, pretrained = (self.folder / each / system.view for each in ("encoded", "pretrained"))
+        models, pruned, evaluated = (self.folder / each / name for each in ("models", "pruned", "evaluated"))
+        setup, warnings = checked_setup(name, system, settings.train, encoded, pretrained)
+        train_system(system, setup, settings.seeds, models, warnings=warnings, state=state / f"train-{name}")
+        pruning = settings.prune.of(system)
+        prune_system(name, pruning, settings.seeds, encoded, models, pruned, state=state / f"prune-{name}")
+        validated, speed = self.folder / "validated", self.folder / "speed"
+        evaluate_models(name, settings.evaluate, settings.seeds, validated, encoded, pruned, evaluated, speed=speed)
+        return read_metrics(evaluated)
+
+    def compare(self, names: Sequence[str]) -> Summary:
+        """Combine and compare the trained systems, choose one and write the report."""
+        from epigram.workflow.compare import compare_systems
+        from epigram.workflow.ensemble import combine_systems
+        from epigram.workflow.examine import examine_corpus
+
+        validated, examined, evaluated, ensemble, pruned, compared, speed = (
+            self.folder / each
+            for each in ("validated", "examined", "evaluated", "ensemble", "pruned", "compared", "speed")
+        )
+        settings = self.settings
+        examine_corpus(settings.examine, validated, examined)
+        combine_systems(
+            names, settings.ensemble, settings.evaluate, validated, evaluated, pruned, ensemble, speed=speed
+        )
+        compare_systems(names, settings.compare, validated, examined, evaluated, ensemble, pruned, compared)
+        return read_summary(compared / "summary.json")

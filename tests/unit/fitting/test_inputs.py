@@ -1,0 +1,87 @@
+"""Texts and labels from Python, which become the raw folder of a data set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from epigram.core.errors import EpigramError, InputMissingError
+from epigram.core.files import read_json
+from epigram.data.corpus import read_corpus
+from epigram.data.sources.source import read_source
+from epigram.fitting.inputs import write_raw
+
+TEXTS = ["a fine soup", "cold soup", "very fine", "so cold"]
+
+
+def rows(folder: Path) -> list[tuple[Any, ...]]:
+    """Return texts and labels of a raw folder, read like a stage reads them."""
+    source = read_source(folder / "source.json")
+    frame = read_corpus(source, folder)
+    return frame.select("text", "labels" if source.task == "multi" else "label").rows()
+
+
+def written(folder: Path, data: Any, labels: Any = None, **columns: str) -> list[tuple[Any, ...]]:
+    """Write `data` to the folder and return the rows that are read from it."""
+    write_raw(data, labels, **{"text": "text", "label": "label", "language": None, **columns}, folder=folder / "raw")
+    return rows(folder / "raw")
+
+
+@pytest.mark.parametrize(
+    ("labels", "read"),
+    [
+        (["good", "bad", "good", "bad"], ["good", "bad", "good", "bad"]),
+        ([1, 0, 1, 0], ["1", "0", "1", "0"]),
+        (np.array([True, False, True, False]), ["True", "False", "True", "False"]),
+        ([["a"], ["a", "b"], [], ["b"]], [["a"], ["a", "b"], [], ["b"]]),
+        ([{"b", "a"}, {"a"}, {"b"}, {"a"}], [["a", "b"], ["a"], ["b"], ["a"]]),
+        (pl.Series(["good", "bad", "good", "bad"]), ["good", "bad", "good", "bad"]),
+    ],
+)
+def test_labels_of_any_kind_are_read_as_their_text(tmp_path: Path, labels: Any, read: list[Any]) -> None:
+    assert written(tmp_path, TEXTS, labels) == list(zip(TEXTS, read, strict=True))
+
+
+def test_frames_and_files_give_the_same_rows(tmp_path: Path) -> None:
+    import pyarrow
+
+    columns = {"review": TEXTS, "stars": [5, 1, 5, 1], "id": [1, 2, 3, 4]}
+    frame = pl.DataFrame(columns)
+    frame.write_csv(tmp_path / "reviews.csv")
+    wanted = list(zip(TEXTS, ["5", "1", "5", "1"], strict=True))
+    kinds = [frame, pyarrow.table(columns), tmp_path / "reviews.csv", str(tmp_path / "reviews.csv")]
+    for number, data in enumerate(kinds):
+        assert written(tmp_path / str(number), data, text="review", label="stars") == wanted
+
+
+def test_a_column_of_splits_is_used(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"text": TEXTS, "label": ["a", "b", "a", "b"], "split": ["train", "train", "test", "test"]})
+    written(tmp_path, frame)
+    assert read_json(tmp_path / "raw" / "source.json")["splits"] == {"train": ["train"], "test": ["test"]}
+
+
+@pytest.mark.parametrize(
+    ("data", "labels", "said"),
+    [
+        (TEXTS, ["a"], "there are 4 texts and 1 labels"),
+        ("a text", ["a"], "'a text' is a file, and labels are given"),
+        (["a", None], ["a", "b"], "texts has None; expected strings"),
+        (TEXTS, ["a", ["b"], "a", "b"], "some labels are lists and some are not"),
+        (TEXTS, "abab", "labels is str; expected a list"),
+        (TEXTS, None, "not list without labels"),
+        (pl.DataFrame({"text": TEXTS}), None, "the frame has no column 'label'; its columns are text"),
+        (TEXTS, ["a", "a", "a", "a"], "expected at least two labels"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(tmp_path: Path, data: Any, labels: Any, said: str) -> None:
+    with pytest.raises(EpigramError, match=said):
+        written(tmp_path, data, labels)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputMissingError, match=r"nowhere\.csv does not exist"):
+        written(tmp_path, tmp_path / "nowhere.csv")
