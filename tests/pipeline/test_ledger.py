@@ -255,6 +255,11 @@ def test_files_of_unknown_origin_are_neither_used_nor_replaced(shop: Shop, file:
     assert (shop.take().rows, shop.rows.height) == (0, BASE)
 
 
+def test_the_rows_of_a_small_base_are_split_although_a_run_on_it_has_folds(shop: Shop) -> None:
+    base = shop.rows.filter(batch=0)
+    assert dict(base["split"].value_counts().iter_rows()) == {"train": 32, "dev": 4, "test": 4}
+
+
 def test_a_withdrawal_removes_exactly_the_rows_of_the_file(shop: Shop) -> None:
     whole, before = shop.rows, cache(shop)
     result = withdraw(shop.live, "a.csv")
@@ -298,6 +303,16 @@ def test_a_text_that_another_file_also_has_stays_with_its_split(shop: Shop) -> N
     assert (result.rows, result.kept) == (0, 20)
     assert dict(shop.rows.select("text", "split").rows()) == splits
     assert shop.rows.filter(pl.col("text").is_in(first["review"].implode()))["batch"].unique().to_list() == [3]
+
+
+def test_stored_rows_that_another_file_also_has_are_not_deleted(shop: Shop) -> None:
+    content = (shop.incoming / "taken" / "a.csv").read_text(encoding="utf-8")
+    (shop.incoming / "c.csv").write_text(f"{content}\n", encoding="utf-8")
+    assert shop.take().known == 20
+    first, _, last = shop.live.record.batches
+    assert (first.name, last.name, first.stored) == ("a.csv", "c.csv", last.stored) and first.sha256 != last.sha256
+    withdraw(shop.live, "a.csv")
+    assert set(last.kept) <= {*cache(shop)} and first.kept[0] not in cache(shop)
 
 
 def test_two_files_of_one_name_are_told_apart_by_their_hash(shop: Shop) -> None:

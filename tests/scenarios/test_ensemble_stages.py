@@ -15,6 +15,7 @@ import pytest
 from epigram.evaluation.records.ensemble_record import EnsembleRecord
 from epigram.evaluation.records.results import read_evaluation
 from epigram.inference.predictors.open_predictor import open_predictor
+from epigram.process.stage_process import SPEED
 from epigram.runner.retraining.challenge import read_predictions
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from epigram.workflow.ensemble import evaluated_split
@@ -105,6 +106,14 @@ def test_the_members_are_systems_that_learn_and_their_weights_add_up(shop: Works
     assert sum(member.weight for member in record.members) == pytest.approx(1.0)
     members = {path.name for path in (shop.root / "data/ensemble/seed-0/members").iterdir()}
     assert members == {member.system for member in record.members}
+
+
+def test_the_members_predict_one_after_another(single: Workshop) -> None:
+    members = [each.system for each in EnsembleRecord.read(single.root / "data/ensemble").members]
+    assert len(members) == 2
+    own, *speeds = (json.loads((single.root / SPEED / f"{name}.json").read_text()) for name in ("ensemble", *members))
+    assert own["ms_per_text"] == pytest.approx(sum(each["ms_per_text"] for each in speeds))
+    assert 1 / own["texts_per_second"] == pytest.approx(sum(1 / each["texts_per_second"] for each in speeds))
 
 
 def test_the_thresholds_of_the_saved_ensemble_are_those_of_its_evaluation(several: Workshop) -> None:

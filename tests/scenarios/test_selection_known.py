@@ -83,6 +83,14 @@ def test_the_minimum_confidence_is_chosen_on_dev_and_judged_on_test() -> None:
     assert (by_share[0.1].confidence, by_share[0.1].coverage, by_share[0.1].accuracy) == (0.95, 0.0, None)
 
 
+def test_a_minimum_confidence_keeps_at_least_its_share_of_dev() -> None:
+    """Half of three dev texts are two, and 95% of them are all three."""
+    zeros, p = split(np.zeros(3, np.int64)), np.array([0.6, 0.7, 0.8])
+    said = np.stack([p, 1 - p], 1)[None]
+    points = judged("one", TWO, zeros, zeros, (said, said)).metrics.coverage
+    assert {0.5: 0.7, 0.95: 0.6}.items() <= {point.dev_coverage: point.confidence for point in points}.items()
+
+
 def test_each_seed_has_a_minimum_confidence_of_its_own() -> None:
     """The second seed is less confident everywhere; its own minimum keeps as many texts."""
     zeros = split(np.zeros(4, np.int64))

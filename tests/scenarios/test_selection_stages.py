@@ -7,13 +7,21 @@ always right on dev and always wrong on test.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from epigram.evaluation.records.ensemble_record import EnsembleRecord
+from epigram.evaluation.records.results import read_evaluation, write_evaluation
+from epigram.evaluation.settings import CompareSettings
 from epigram.inference.predictors.predictor import Predictor
 from epigram.models.serialization import load
+from epigram.workflow.compare import compare_systems
 from tests.support.bad_input import Workshop
 from tests.support.certain import (
     LABELS,
@@ -50,6 +58,25 @@ def single(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     run_systems(shop, names)
     compare(shop)
     return shop
+
+
+def test_the_model_of_the_best_seed_is_the_chosen_one(single: Workshop, tmp_path: Path) -> None:
+    """A second seed with a better score on dev."""
+    name, data = "tfidf_svm", single.root / "data"
+    found = read_evaluation(data / "evaluated" / name)
+    (seed,), splits = found.metrics.seeds, (found.dev, found.test)
+    seeds = [replace(seed, seed=number, dev_score=score) for number, score in ((0, 0.5), (1, 0.9))]
+    dev, test = (replace(each, probabilities=np.repeat(each.probabilities, 2, axis=0)) for each in splits)
+    metrics = replace(found.metrics, seeds=seeds)
+    write_evaluation(tmp_path / "evaluated" / name, replace(found, metrics=metrics, dev=dev, test=test))
+    shutil.copytree(data / "pruned" / name, tmp_path / "pruned" / name)
+    shutil.copytree(data / "pruned" / name / "seed-0", tmp_path / "pruned" / name / "seed-1")
+    (tmp_path / "pruned" / name / "seed-1" / "README.md").write_text("second", encoding="utf-8")
+    (tmp_path / "ensemble").mkdir()
+    EnsembleRecord(reason="one system").write(tmp_path / "ensemble")
+    own = (tmp_path / folder for folder in ("evaluated", "ensemble", "pruned", "out"))
+    compare_systems([name], CompareSettings(), data / "validated", data / "examined", *own)
+    assert (tmp_path / "out/chosen/README.md").read_text(encoding="utf-8") == "second"
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from epigram.models import ensemble, manifest
 from epigram.models.serialization import load
 from tests.support.linear_models import LABELS, TEMPERATURE, WEIGHTS, ensemble_of_svms
 
-TEXTS = ["nice soup", "large room", "clerk", "", "soup soup soup soup soup soup soup soup room"]
+TEXTS = ["nice soup", "large room", "clerk", "", "soup soup soup soup soup soup soup soup room", f"{'soup ' * 6}room"]
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_the_probabilities_are_the_weighted_mean_with_the_temperature(single: Pa
     np.testing.assert_allclose(found.probabilities(TEXTS), expected, atol=1e-6)
     predicted = found.predict(TEXTS)
     assert [each.label for each in predicted] == [LABELS[c] for c in expected.argmax(1)]
-    assert [each.truncated for each in predicted] == [False] * 4 + [True]
+    assert [each.truncated for each in predicted] == [False] * 4 + [True, True]  # members read 8 and 6 tokens
     assert found.room == 6
     assert found.predict([]) == [] and found.probabilities([]).shape == (0, 3)
 

@@ -170,6 +170,11 @@ def test_an_unsigned_model_is_refused(model: Path, owner: tuple[Path, Path], run
         assert f"{model} is not signed" in err
 
 
+def test_a_missing_model_is_not_called_unsigned(owner: tuple[Path, Path], tmp_path: Path, run: Run) -> None:
+    code, _, err = run("predict", "--require-signature", owner[1], tmp_path / "nowhere", "good film")
+    assert code == 66 and "nowhere" in err and "is not signed" not in err
+
+
 def resealed(folder: Path, name: str, content: bytes) -> None:
     """Change a file of a model and update its checksum, as an attacker could."""
     (folder / name).write_bytes(content)

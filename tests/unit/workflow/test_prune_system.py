@@ -16,6 +16,7 @@ from epigram.inference.predictors import dataset_batches
 from epigram.inference.predictors.dataset_batches import batches_of
 from epigram.inference.predictors.measure import measure
 from epigram.models import precision
+from epigram.models.complexity import flops
 from epigram.models.predict import predict, text_scores
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
@@ -136,6 +137,17 @@ def test_each_depth_has_its_accuracy_and_costs_a_layer_more_than_the_one_before(
     assert [point["classifier_score"] for point in table] == text_scores(
         probe(saved.model, train, dev, 2), dev, "sentence", multi=False
     )
+
+
+def test_what_each_depth_costs_is_the_cost_of_a_dev_text(tmp_path: Path, pos: Path) -> None:
+    """The texts of dev are twice as long as the texts of train."""
+    train = [(text, label) for text, label, *_ in rows(32, 0)]
+    dev = [(f"{text} {text}", label) for text, label in train[:16]]
+    view = encoded_in(tmp_path, pos, {"train": train, "dev": dev, "test": train[:8]}, "en")
+    folder = trained(view, tmp_path / "model", {"kind": "linear"}, epochs=1)
+    prune_model("mine", view, folder, REFUSED, tmp_path / "pruned")
+    saved = load(folder)
+    assert read_finished(tmp_path / "pruned")["about"]["tradeoff"][-1]["flops"] == flops(saved.model, 8, saved.frame)
 
 
 def test_what_each_depth_costs_is_counted_on_the_cpu(
