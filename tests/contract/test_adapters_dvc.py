@@ -126,6 +126,17 @@ def test_an_entry_that_disappears_while_it_is_read_is_listed_again(root: Path, m
     assert len(listed) == 2
 
 
+@pytest.mark.parametrize("content", [b"\xff", b"\0{", b""])
+def test_a_damaged_entry_is_deleted_and_its_stage_runs_again(root: Path, content: bytes) -> None:
+    reproduce(root, "root")
+    (root / "root").unlink()
+    (root / "dvc.lock").unlink()
+    for entry in (adapter.shared_cache_folder(root) / "runs").rglob("*"):
+        if entry.is_file():
+            entry.write_bytes(content)
+    assert repro.reproduce("root", single_item=True, force=False) == "Completed"
+
+
 @pytest.mark.parametrize(("name", "attempts"), [("runs/x", adapter.MAX_ATTEMPTS), ("files/x", 1)])
 def test_only_files_of_the_run_cache_are_tried_again_and_not_for_ever(name: str, attempts: int) -> None:
     class Cache:

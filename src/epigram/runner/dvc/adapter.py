@@ -17,14 +17,14 @@ from typing import Any
 
 from dvc.repo import Repo
 from dvc.schema import COMPILED_LOCKFILE_SCHEMA
-from dvc.utils.serialize import ParseError, load_yaml, modify_yaml
+from dvc.utils.serialize import EncodingError, ParseError, load_yaml, modify_yaml
 from voluptuous import Invalid
 
 MAX_ATTEMPTS = 10
 
 
 def retry_on_conflict(repo: Repo) -> None:
-    """Let the repository repeat the reading and the writing of an entry if a file of the run cache disappears."""
+    """Let the repository repeat its reading and writing of an entry if a file of the run cache is lost or damaged."""
     cache: Any = repo.stage_cache
     for name in ("save", "restore"):
         setattr(cache, name, _retrying(getattr(cache, name), cache.cache_dir))
@@ -39,6 +39,10 @@ def _retrying(method: Callable[..., None], folder: str) -> Callable[..., None]:
             except FileNotFoundError as error:
                 if not str(error.filename).startswith(folder):
                     raise
+            except EncodingError as error:  # DVC itself deletes a damaged entry, but only if it is UTF-8
+                if not Path(error.path).resolve().is_relative_to(Path(folder).resolve()):
+                    raise
+                Path(error.path).write_bytes(b"")
         return method(*arguments, **options)
 
     return call

@@ -263,7 +263,8 @@ class LiveData:
         from epigram.data.growing_dataset import describe
         from epigram.text.dataset.text_matching import explode_labels
 
-        own = read_yaml(self.description) if self.description.exists() else {}
+        found = read_yaml(self.description) if self.description.exists() else None
+        own = found if isinstance(found, dict) else {}  # it may be damaged
         used = explode_labels(frame)["label"].unique(maintain_order=True)
         described = [label for label in map(str, own.get("labels", used)) if label in used]
         labels = list(dict.fromkeys([*(base or ()), *described]))
