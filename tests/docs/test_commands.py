@@ -31,8 +31,11 @@ from tests.support.linear_models import TRAIN, svm
 pytest.importorskip("onnxruntime", reason="requires the extra onnx")
 
 ROOT = Path(__file__).parents[2]
+FOLDERS = (ROOT / "docs", ROOT / "docs/papers")
 PAGES = [
-    path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if "```sh" in path.read_text("utf-8")
+    path
+    for path in [ROOT / "README.md", *(page for folder in FOLDERS for page in sorted(folder.glob("*.md")))]
+    if "```sh" in path.read_text("utf-8")
 ]
 PARSED_TARGETS = {"test", "test-all", "bench", "drill", "mutants", "stop"}
 PARSED_COMMANDS = {"dashboard", "stop"}  # these start or stop a service
