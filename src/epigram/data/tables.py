@@ -115,8 +115,8 @@ class TableReader(Reader):
 
 def _is_name(values: pl.Expr, name: str) -> pl.Expr:
     """Return whether each string is the column name `name`; only strings of about its length are compared."""
-    plain = values.str.strip_chars(f"{BOM} ").str.to_lowercase() == name.strip().lower()
-    return pl.when(values.str.len_chars() <= len(name) + 2).then(plain).otherwise(pl.lit(value=False))
+    plain = values.str.strip_chars(f'{BOM}" ').str.to_lowercase() == name.strip().lower()
+    return pl.when(values.str.len_chars() <= len(name) + 4).then(plain).otherwise(pl.lit(value=False))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,8 +251,13 @@ def _string_column(table: pl.DataFrame, name: str, path: Path) -> pl.Expr:
     return _column(name).cast(pl.String)
 
 
+def has_texts(dtype: Any) -> bool:
+    """Return whether values of a type can be cast to strings that are texts or labels."""
+    return not (dtype.is_nested() or dtype in (pl.Binary, pl.Object, pl.Duration))
+
+
 def _check_type(name: str, dtype: Any, path: Path) -> None:
-    if dtype.is_nested() or dtype in (pl.Binary, pl.Object, pl.Duration):
+    if not has_texts(dtype):
         raise DataError(f"{path}: column {name!r} has the type {dtype}; expected text")
 
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from epigram.core.config_types import nearest
 from epigram.core.errors import ParameterError
-from epigram.data.tables import Options, TableFile, open_table
+from epigram.data.tables import Options, TableFile, has_texts, open_table
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
 from epigram.inference.table_writer import check_output, table_writer
 
@@ -95,7 +95,7 @@ def _predict_rows(
 def text_column(rows: pl.DataFrame, text: str) -> pl.Series:
     """Return the texts of the rows; a missing text is empty. Raises ParameterError for a column that is not text."""
     column = rows[text].alias("")  # polars treats the names `*` and `^x$` as patterns
-    if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object, pl.Duration):
+    if not has_texts(column.dtype):
         raise ParameterError(f"column {text!r} has the type {column.dtype}; expected text (--text)")
     return column.cast(pl.String).fill_null("")
 

@@ -301,6 +301,8 @@ def test_repeated_header_lines_are_left_out_and_counted() -> None:
     Path("b.csv").write_text("\ufefftext,label\n" + TEN + "\ufefftext,label\nz,a\nText,Label\n", encoding="utf-8")
     assert add_source(Path("b.csv"), name="b", text="text", label="label").rows == 11
     assert read_back("b")["label"].unique().sort().to_list() == ["a", "b"]
+    Path("q.csv").write_text('"text","label"\n' + TEN + '\ufeff"text","label"\n', encoding="utf-8")
+    assert add_source(Path("q.csv"), name="q", text="text", label="label").rows == 10
     Path("s.csv").write_text("text,label\n" + TEN + "text,a\nlabel,label\n")  # no headers
     assert add_source(Path("s.csv"), name="s", text="text", label="label").rows == 12
 
@@ -377,6 +379,7 @@ def test_numbers_of_parquet_are_labels_as_the_user_writes_them(values: pl.Series
 
 def test_names_of_columns_are_no_patterns_and_appear_once() -> None:
     table = pl.DataFrame({"*": ["a", "b"], "^l.*$": ["x", "y"], "l1": [1, 2], "m": [{"a": 1}, None], "b": [b"1", b"2"]})
+    table = table.with_columns(d=pl.Series([1, 2], dtype=pl.Duration))
     table.write_parquet("r.parquet")
     add_source(Path("r.parquet"), name="r", text="*", label="^l.*$")
     assert read_back("r").select("text", "label").rows() == [("a", "x"), ("b", "y")]

@@ -114,8 +114,8 @@ def _read(file: Path, options: Options) -> _Content:
 
 
 def _different_values(column: pl.Series) -> set[str]:
-    """Return the different values of a column, in lower case; none of nested or binary values."""
-    if column.dtype.is_nested() or column.dtype == pl.Binary:
+    """Return the different values of a column, in lower case; none if they cannot be strings."""
+    if not tables.has_texts(column.dtype):
         return set()
     return set(column.alias("").cast(pl.String).fill_null("").str.strip_chars(BLANK).str.to_lowercase().unique())
 
