@@ -35,6 +35,7 @@ TINY: dict[str, dict[str, Any]] = {
     "vdcnn": {"embedding": 6, "filters": [4, 4, 4, 4], "hidden": 8, "k": 2},
     "embedding": {"width": 8},
     "region": {"width": 8, "radius": 1},
+    "global_local": {"embedding": 6, "filters": 4},
     "fast_text": {"width": 8, "buckets": 50},
     "sentence_encoder": {},
     "static_embedding": {"width": 8},

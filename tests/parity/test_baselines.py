@@ -35,6 +35,7 @@ from tests.parity.reference import baselines as paper
 from tests.parity.reference.batches import assert_rows, padded, padded_ids, pair, scattered, texts
 from tests.parity.reference.common import layer_norm, linear
 from tests.parity.reference.lstm import bilstm
+from tests.support.whole_baselines import encoder1_encoder2
 
 
 @pytest.mark.parametrize("orders", [[2, 3], [2], [3]])
@@ -121,6 +122,16 @@ def test_att_blstm_from_ids_to_logits() -> None:
         wanted.append(linear(paper.attention_pool(x, array(head.attention.query.weight)[0]), *pair(head.out)))
     got = head(encoder(padded_ids(IDS, pad_id=4))).logits
     np.testing.assert_allclose(got.detach().numpy(), wanted, atol=1e-9)
+
+
+@pytest.mark.parametrize("mode", ["same", "attend"])
+def test_encoder1_encoder2_from_ids_to_logits(mode: str) -> None:
+    whole = encoder1_encoder2(WIDTH, mode)
+    got = whole.model(whole.tokens, whole.labels)
+    np.testing.assert_allclose(got.logits.detach().numpy(), whole.logits, atol=1e-6)  # attention is in float32
+    assert got.loss.item() == pytest.approx(whole.loss, abs=1e-6)
+    other = encoder1_encoder2(WIDTH, "attend" if mode == "same" else "same")
+    assert np.abs(other.logits - whole.logits).max() > 1e-3
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.3])

@@ -34,6 +34,7 @@ SMALL: dict[str, dict[str, Any]] = {
     },
     "embedding": {"width": 32},
     "region": {"width": 32},
+    "global_local": {"embedding": 16, "filters": 12},
     "pretrained": {"small": {"width": 32, "hidden": 48, "depth": 2, "heads": 2}},
     "fast_text": {"width": 16, "buckets": 200},
     "dpcnn": {"embedding": 16, "filters": 12, "levels": 3},

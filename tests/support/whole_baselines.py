@@ -65,6 +65,30 @@ def textcnn(width: int) -> Whole:
     return plain(model, read)
 
 
+def encoder1_encoder2(width: int, mode: str = "attend") -> Whole:
+    sizes = {"embedding": width, "filters": width, "sizes": [2, 3], "mode": mode}
+    model: Any = built({"kind": "global_local", **sizes}, {"kind": "linear", "pool": "max"})
+    encoder = model.encoder
+    whole, local = (
+        [(layer.size, *pair(layer.product)) for layer in layers] for layers in (encoder.whole, encoder.local)
+    )
+    extra, (weight, bias) = [array(layer.weight) for layer in encoder.extra], pair(encoder.narrow)
+    query, key = (array(each.weight) if mode == "attend" else None for each in (encoder.query, encoder.key))
+    read = []
+    for ids in IDS:
+        x = words(model, ids)
+        h = np.concatenate([windows(x, *each) for each in whole], axis=1)
+        read.append(
+            np.concatenate(
+                [
+                    baseline_paper.global_windows(x, h, *each, more, weight, bias, query, key).max(axis=0)
+                    for each, more in zip(local, extra, strict=True)
+                ]
+            )
+        )
+    return plain(model, read)
+
+
 def att_blstm(width: int) -> Whole:
     model: Any = built({"kind": "bilstm", "width": width}, {"kind": "linear", "pool": "attention"})
     read = []

@@ -24,7 +24,17 @@ from tests.parity.reference import transformer_f as paper
 from tests.parity.reference.batches import padded_ids, pair
 from tests.parity.reference.common import Array, cross_entropy, linear, softmax
 from tests.support.mhal import GOLD, SAME
-from tests.support.whole_baselines import att_blstm, dpcnn, exam, fast_text, leam, textcnn, universal_transformer, vdcnn
+from tests.support.whole_baselines import (
+    att_blstm,
+    dpcnn,
+    encoder1_encoder2,
+    exam,
+    fast_text,
+    leam,
+    textcnn,
+    universal_transformer,
+    vdcnn,
+)
 from tests.support.whole_layers import (
     CLASSES,
     CONTEXT,
@@ -195,4 +205,5 @@ METHODS: dict[str, Callable[[int], Whole]] = {
     "universal_transformer": universal_transformer,
     "leam": leam,
     "exam": exam,
+    "encoder1_encoder2": encoder1_encoder2,
 }

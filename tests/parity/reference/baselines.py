@@ -30,6 +30,34 @@ def convolution(x: Array, weight: Array, bias: Array) -> Array:
     return np.stack([sum(weight[:, :, k] @ around[i + k] for k in range(3)) + bias for i in range(len(x))])
 
 
+def global_windows(
+    x: Array,
+    h: Array,
+    size: int,
+    weight: Array,
+    bias: Array,
+    extra: Array,
+    narrow: Array,
+    offset: Array,
+    query: Array | None,
+    key: Array | None,
+) -> Array:
+    """Niu et al. 2019, §3: windows of (L, D) that read one more word, made from the states h of Encoder1.
+
+    With `query` and `key`, each window attends to h; otherwise the word is the maximum of h.
+    """
+    features = []
+    for t in range(len(x)):
+        inside = [x[s] if 0 <= s < len(x) else 0 * x[0] for s in range(t - (size - 1) // 2, t + size // 2 + 1)]
+        summary = h.max(axis=0)
+        if query is not None and key is not None:
+            scores = np.array([np.tanh(query @ (sum(inside) / size)) @ np.tanh(key @ state) for state in h])
+            summary = softmax(scores) @ h
+        word = np.maximum(narrow @ summary + offset, 0)
+        features.append(np.maximum(weight @ np.concatenate(inside) + extra @ word + bias, 0))
+    return np.stack(features)
+
+
 def halved(x: Array) -> Array:
     """Johnson and Zhang 2017, §2: maximum over windows of 3 at every second position; (L, D) to (⌈L/2⌉, D)."""
     return np.stack([x[max(0, i - 1) : i + 2].max(axis=0) for i in range(0, len(x), 2)])

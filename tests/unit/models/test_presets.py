@@ -39,6 +39,25 @@ FINE_TUNED = {
 HTH = {**FINE_TUNED, "encoder.head_to_head": "paper", "encoder.site": "scores"}
 PERCEPTRON = {**ADAM, "encoder.width": 64, "encoder.hidden": 512, "head.hidden": 128, "train.max_length": 100}
 CONTROL = {**PERCEPTRON, "encoder.depth": 5, "head.loss": "all", "head.rule": "equation", "head.drop": "last"}
+ENCODER1_ENCODER2 = {
+    "encoder.filters": 128,
+    "encoder.sizes": [3, 5, 7],
+    "encoder.mode": "attend",
+    "encoder.dropout": 0.2,
+    "head.dropout": 0.2,
+    "train.optimizer": "adadelta",
+    "train.learning_rate": 1.0,
+    "train.epsilon": 1e-6,
+    "train.weight_decay": 0.0,
+    "train.schedule": "constant",
+    "train.warmup": 0.0,
+    "train.clip": None,
+    "train.batch_size": 128,
+    "train.max_length": 128,
+    "train.epochs": 100,
+    "train.evaluation_steps": 500,
+    "train.patience": 10,
+}
 MHAL = {
     "encoder.embedding": 300,
     "encoder.width": 300,
@@ -120,6 +139,7 @@ PAPERS: dict[str, dict[str, Any]] = {
     "mhal_joint": {**MHAL_ALL, "train.stop_on": "token"},
     "mhal_zero": MHAL_ALL,
     "textcnn": {"encoder.filters": 256, "encoder.sizes": [2, 3, 4]},
+    "encoder1_encoder2": ENCODER1_ENCODER2,
     "fast_text": {"encoder.orders": [2, 3]},
     "dpcnn": {"encoder.filters": 250, "encoder.levels": 7},
     "att_blstm": {"encoder.width": 128},

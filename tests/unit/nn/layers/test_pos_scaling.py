@@ -21,6 +21,7 @@ SYSTEMS = {
     "mhal_sent": "char_bilstm",
     "leam": "embedding",
     "exam": "region",
+    "encoder1_encoder2": "global_local",
     "fast_text": "fast_text",
     "textcnn": "convolution",
     "dpcnn": "dpcnn",
