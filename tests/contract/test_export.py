@@ -34,7 +34,6 @@ for package in PACKAGES:
     pytest.importorskip(package, reason="requires the extra onnx")
 
 REFUSED = {
-    "cnle": "it decodes its labels",
     "random": "it predicts at random",
     "xlnet": "PyTorch cannot convert",
 }
@@ -72,6 +71,28 @@ def test_a_graph_says_what_its_model_says_or_is_refused_by_name(
         assert (said.tokens is None) == (wanted.tokens is None)
         if said.tokens is not None and wanted.tokens is not None:
             np.testing.assert_allclose(said.tokens, wanted.tokens, atol=1e-4)
+
+
+@pytest.mark.parametrize(("beam", "most"), [(1, None), (2, None), (1, 2)])
+def test_a_graph_chooses_the_labels_that_the_decoder_chooses(
+    beam: int, most: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Texts end after one, two or three labels, so that beams end at different steps."""
+    recipe = recipe_of("cnle").changed(head={"beam": beam, "max_labels": most})
+    monkeypatch.setattr("tests.support.saved_systems.recipe_of", lambda _: recipe)
+    model, out, texts = saved("cnle", tmp_path, multi=True), tmp_path / "out", texts_of(recipe)
+    export(model, out)
+    wanted, said = (predict(each, texts, precision="fp32") for each in (load(model).model, load(out, open_graph).model))
+    np.testing.assert_allclose(said.logits, wanted.logits, atol=1e-4)
+    chosen = (wanted.logits > 0).sum(1)
+    assert ((said.logits > 0) == (wanted.logits > 0)).all()
+    assert len(np.unique(chosen)) > 1 and chosen.max() == (most or 3)
+
+
+def test_a_search_of_too_many_steps_is_not_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("epigram.inference.onnx.export.MAX_STEPS", 2)
+    with pytest.raises(ParameterError, match=r"it chooses up to 3 labels .* head\.max_labels of at most 2"):
+        export(saved("cnle", tmp_path, multi=True), tmp_path / "out")
 
 
 Told = tuple[str, dict[str, float], list[str]]  # label or labels, probabilities, labels of the words

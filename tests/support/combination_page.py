@@ -16,8 +16,8 @@ PAGE = Path(__file__).parents[2] / "docs/combinations.md"
 NO_COLUMNS: Mapping[str, Callable[[str], str]] = MappingProxyType({})
 NAMES = {  # of columns
     "correlation": "correlation",
-    "hth paper": "HTH, paper",
-    "hth residual": "HTH, residual",
+    "paper": "HTH, paper",
+    "residual": "HTH, residual",
     **{level: f"POS `{level}`" for level in FACTORS["POS"][1:]},
     "hook": "hook fusion",
     "none": "no prompt",
@@ -48,6 +48,12 @@ Every encoder can have the plain attention of its method, no part-of-speech weig
 takes every encoder; it removes layers from those marked ✓, and keeps the others as they are.
 
 """
+ATTENTION_OPTIONS = """
+## Options of attention
+
+For an encoder with attention. `dot` is the plain attention.
+
+"""
 ENCODER_HEADS = """
 ## Encoders and heads
 
@@ -69,12 +75,19 @@ REASONS = """
 
 def rendered() -> str:
     """Return the page."""
-    options = [("attention", FACTORS["attention"][1:]), ("POS", FACTORS["POS"][1:]), ("fusion", ["hook"])]
+    hth = [("HTH", FACTORS["HTH"][1:])]
+    options = [("attention", FACTORS["attention"][1:]), *hth, ("POS", FACTORS["POS"][1:]), ("fusion", ["hook"])]
     return "".join(
         [
             INTRODUCTION.format(count=len(combinations())),
             ENCODER_OPTIONS,
-            table("encoder", options, {"layers to prune": lambda encoder: "✓" if encoder in WITH_LAYERS else ""}),
+            table(
+                "encoder",
+                options,
+                {"layers to prune": lambda encoder: "✓" if encoder in WITH_LAYERS else ""},
+            ),
+            ATTENTION_OPTIONS,
+            table("attention", hth),
             ENCODER_HEADS,
             table("encoder", [("head", HEADS)]),
             HEAD_OPTIONS,

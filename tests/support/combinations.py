@@ -18,7 +18,8 @@ HEADS = (*(kind for kind in heads.KINDS if kind != "prompt"), "prompt", "soft pr
 FACTORS = {
     "encoder": ENCODERS,
     "head": HEADS,
-    "attention": ("plain", "correlation", "hth paper", "hth residual"),
+    "attention": ("dot", "correlation"),
+    "HTH": ("no", "paper", "residual"),
     "POS": ("none", "embedding", "after", "inside", "log"),
     "fusion": ("last", "hook"),
     "prompt": ("none", "two masks"),
@@ -33,7 +34,7 @@ WITHOUT_LAYERS = tuple(kind for kind in ENCODERS if kind not in WITH_LAYERS)
 WHOLE_TEXTS = ("sentence_encoder", "static_embedding")  # pretrained encoders with one state per text
 PROMPTS = ("prompt", "soft prompt")
 IN_ATTENTION = ("after", "inside", "log")
-HTH = ("hth paper", "hth residual")
+HTH = ("paper", "residual")
 IS_EMBEDDING = r"encoder\.pos_weight is 'embedding'; expected 'none', 'after', 'inside' or 'log'"
 
 
@@ -66,7 +67,7 @@ REFUSALS = (
     ),
     Refusal(
         ("encoder", WITHOUT_ATTENTION),
-        ("attention", HTH),
+        ("HTH", HTH),
         r"encoder\.head_to_head is not a setting",
         "the encoder has no attention",
     ),
@@ -78,7 +79,7 @@ REFUSALS = (
     ),
     Refusal(
         ("encoder", ("xlnet",)),
-        ("attention", HTH),
+        ("HTH", HTH),
         r"encoder\.head_to_head is '\w+', but the attention of xlnet cannot be replaced",
         "the attention of this family cannot be replaced",
     ),
@@ -106,11 +107,20 @@ REFUSALS = (
         IS_EMBEDDING,
         "the encoder applies the weights in its attention; use `after`, `inside` or `log`",
     ),
-    Refusal(  # no encoder has both
-        ("attention", ("correlation", *HTH)),
-        ("POS", ("embedding",)),
-        IS_EMBEDDING,
-        "the encoder applies the weights in its attention; use `after`, `inside` or `log`",
+    *(
+        Refusal(  # no encoder has both
+            (factor, levels),
+            ("POS", ("embedding",)),
+            IS_EMBEDDING,
+            "the encoder applies the weights in its attention; use `after`, `inside` or `log`",
+        )
+        for factor, levels in (("attention", ("correlation",)), ("HTH", HTH))
+    ),
+    Refusal(
+        ("attention", ("correlation",)),
+        ("HTH", HTH),
+        r"encoder\.head_to_head is '\w+', but encoder\.attention is 'correlation', which has one head",
+        "correlation attention has one head, and head-to-head attention weighs the heads against each other",
     ),
     Refusal(
         ("encoder", WITHOUT_LAYERS),

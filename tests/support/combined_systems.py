@@ -40,10 +40,11 @@ HEAD_SIZES: dict[str, dict[str, Any]] = {
     "layer_ensemble": {"mode": "ensemble", "hidden": 8},
 }
 ATTENTION: dict[str, dict[str, Any]] = {
-    "plain": {},
+    "dot": {},
+    "no": {},
     "correlation": {"attention": "correlation"},
-    "hth paper": {"head_to_head": "paper"},
-    "hth residual": {"head_to_head": "residual"},
+    "paper": {"head_to_head": "paper"},
+    "residual": {"head_to_head": "residual"},
 }
 # the depth that is left, and the settings; `worst` drops the first layer if its accuracy is below the threshold of 0.5
 PRUNING = {
@@ -67,7 +68,12 @@ def system_of(case: Case) -> System:
     return System(
         view="view",
         recipe="textcnn",
-        encoder={**encoder, **ATTENTION[case["attention"]], **({} if weight == "none" else {"pos_weight": weight})},
+        encoder={
+            **encoder,
+            **ATTENTION[case["attention"]],
+            **ATTENTION[case["HTH"]],
+            **({} if weight == "none" else {"pos_weight": weight}),
+        },
         head={
             "kind": head,
             **HEAD_SIZES.get(head, {}),

@@ -27,13 +27,14 @@ from epigram.models.linear_svm import LinearSvm
 from epigram.models.manifest import PROVENANCE
 from epigram.models.model_card import CARD
 from epigram.models.serialization import GRAPH, MODEL_FILES, Saved, load
+from epigram.nn.heads.label_decoder import LabelDecoderHead
 from epigram.process.display import echo
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 NOT_EXPORTABLE = {  # kinds of model and head, with the reason why they cannot be exported
     "random_baseline": "it predicts at random",
-    "label_decoder": "it decodes its labels one after another",
 }
+MAX_STEPS = 128  # of a search for labels; the graph has the operators of each
 MAX_WEIGHT_BYTES = 2**31 - 2**20  # maximum bytes of weights in one ONNX file
 
 
@@ -78,6 +79,10 @@ def _check_exportable(saved: Saved) -> None:
     for part in parts.values():
         if part["kind"] in NOT_EXPORTABLE:
             raise export_error(saved, NOT_EXPORTABLE[part["kind"]])
+    head = getattr(saved.model, "head", None)
+    if isinstance(head, LabelDecoderHead) and head.steps > MAX_STEPS:
+        steps = f"it chooses up to {head.steps} labels of a text one after another"
+        raise export_error(saved, f"{steps}; train it with head.max_labels of at most {MAX_STEPS}")
     if 4 * count_parameters(saved.model) > MAX_WEIGHT_BYTES:
         raise export_error(saved, "its weights are larger than 2 GB, the limit of an ONNX file")
 

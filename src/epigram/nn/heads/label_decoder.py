@@ -96,6 +96,11 @@ class LabelDecoderHead(Head, settings=LabelDecoderConfig):
         assert bilstm is not None
         return bilstm
 
+    @property
+    def steps(self) -> int:
+        """The largest number of labels that the search may choose for a text."""
+        return (self.config.max_labels or self.classes) if self.multi else 1
+
     def decoder_input(self, encoded: Encoded) -> DecoderInput:
         """Compute X_fin, Λ_fin and the other inputs of the decoder."""
         valid = encoded.tokens.valid
@@ -106,8 +111,8 @@ class LabelDecoderHead(Head, settings=LabelDecoderConfig):
         mask, states = key_mask(valid, encoded.tokens.full), self.config.fuse_layers(encoded)
         text, labels = self.co_attention(states, labels, mask)  # X_fuse (B, L, D), Λ_fuse (B, M, D)
         text, (h, c) = self.text_bilstm(text, valid, encoded.tokens.shortest)  # X_fin
-        labels, _ = self.label_bilstm(labels, all_valid.expand(len(labels), -1), len(rows))  # Λ_fin
-        return DecoderInput(text, None if mask is None else mask.squeeze(1), labels, embedded, h, c)
+        labels, _ = self.label_bilstm(labels, all_valid.expand(labels.shape[0], -1), len(rows))  # Λ_fin
+        return DecoderInput(text, mask, labels, embedded, h, c)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` are given, the mean over the batch of −Σ_t log ŷ_{t, y_t}.
@@ -122,8 +127,8 @@ class LabelDecoderHead(Head, settings=LabelDecoderConfig):
         loss = None if labels is None else self.loss(decoder_input, labels)
         with torch.no_grad():
             # training needs the loss only, so one step of the search is enough
-            max_labels = 1 if self.training else self.config.max_labels or self.classes
-            chosen, highest = beam_search(self.decoder, decoder_input, beams=self.config.beam, max_labels=max_labels)
+            steps = 1 if self.training else self.steps
+            chosen, highest = beam_search(self.decoder, decoder_input, beams=self.config.beam, max_labels=steps)
         p = (chosen + highest.clamp(1e-6, 1 - 1e-6)) / 2
         return Prediction(p.logit(), loss)
 

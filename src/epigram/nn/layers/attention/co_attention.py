@@ -39,7 +39,7 @@ class CrossAttention(nn.Module):
 
     def _project(self, x: Tensor, other: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries (B, H, L, d), keys and values (B, H, M, d)."""
-        batch = max(len(x), len(other))
+        batch = max(x.shape[0], other.shape[0])
         q = self.query(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         k, v = self.key_value(other).unflatten(-1, (2, self.heads, -1)).permute(2, 0, 3, 1, 4)
         q, k, v = (t.expand(batch, -1, -1, -1) for t in (q, k, v))

@@ -18,7 +18,7 @@ from epigram.nn.layers.autocast import output_product
 class DecoderInput:
     """Inputs of a decoder for one batch.
 
-    `text` is X_fin (B, L, D) with `mask` (B, 1, L) or None, `labels` is Λ_fin (B, M, D), `embedded` (M, I) are the
+    `text` is X_fin (B, L, D) with `mask` (B, 1, 1, L) or None, `labels` is Λ_fin (B, M, D), `embedded` (M, I) are the
     label embeddings e, and `h` and `c` (B, D) are the initial hidden and cell state.
     """
 
@@ -57,7 +57,8 @@ class LabelDecoder(nn.Module):
 
     def readout(self, h: Tensor, inputs: DecoderInput) -> Tensor:
         """Return r_t = tanh(W₂ [X_finᵀ a_t; h_t]) with a_t = softmax(X_fin W₁ h_t): (B, K, D)."""
-        attended = scaled_dot_product_attention(self.attend(h), inputs.text, inputs.text, inputs.mask, scale=1.0)
+        query, text = self.attend(h).unsqueeze(1), inputs.text.unsqueeze(1)  # one head: ONNX has no attention without
+        attended = scaled_dot_product_attention(query, text, text, inputs.mask, scale=1.0).squeeze(1)
         return torch.tanh(self.combine(torch.cat([attended, h], -1)))
 
     def scores(self, h: Tensor, inputs: DecoderInput) -> Tensor:
@@ -100,8 +101,8 @@ def beam_search(decoder: LabelDecoder, inputs: DecoderInput, *, beams: int, max_
         beam, label = best // rows, best % rows
         h, c, chosen, highest = (_select_beams(t, beam) for t in (h, c, chosen, highest))
         chosen = chosen.scatter(-1, label.unsqueeze(-1), True)
-        if step == max_labels or bool(chosen[:, 0, eos].all()):
-            break
+        if step == max_labels or (not torch.compiler.is_exporting() and bool(chosen[:, 0, eos].all())):
+            break  # a graph takes all steps, which change nothing in a beam that has ended
         h, c = decoder.step(inputs.embedded[label], decoder.readout(h, inputs), h, c)
     return chosen[:, 0, :eos], highest[:, 0, :eos]
 
