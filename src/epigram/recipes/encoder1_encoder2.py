@@ -16,7 +16,7 @@ RECIPES = [
     )
 ]
 
-PRESETS = {  # of the authors' code for AG News, github.com/cdbgogo/Encoder1-Encoder2
+PRESETS = {  # the settings for AG News in the authors' code, github.com/cdbgogo/Encoder1-Encoder2
     "encoder1_encoder2": Preset(
         encoder={"filters": 128, "sizes": [3, 5, 7], "mode": "attend", "dropout": 0.2},
         head={"dropout": 0.2},

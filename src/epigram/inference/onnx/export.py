@@ -34,7 +34,7 @@ PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 NOT_EXPORTABLE = {  # kinds of model and head, with the reason why they cannot be exported
     "random_baseline": "it predicts at random",
 }
-MAX_STEPS = 128  # of a search for labels; the graph has the operators of each
+MAX_STEPS = 128  # maximum number of labels that a decoder may choose; each is a step of the graph
 MAX_WEIGHT_BYTES = 2**31 - 2**20  # maximum bytes of weights in one ONNX file
 
 
