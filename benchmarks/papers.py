@@ -170,7 +170,7 @@ def difference(printed: str, ours: float | str) -> str:
     if number is None or isinstance(ours, str):
         return ""
     unit, digits = 1000 if number[3] else 1, len(number[2] or "")
-    gap = round(round(ours / unit, digits) - float(number[1]), digits) * unit
+    gap = round(ours / unit - float(number[1]), digits) * unit
     return f"{gap:+.{0 if number[3] else digits}f}" if gap else "0"
 
 

