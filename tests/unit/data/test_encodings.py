@@ -276,6 +276,7 @@ def test_joined_rows_are_found_in_any_encoding(encoding: str, tmp_path: Path) ->
         ('1,"I never\nI, did"\n2,"so, so"\n', ["I never\nI, did", "so, so"]),
         ('1,"I never\nI, did"\n2,"so"\n', ["I never\nI, did", "so"]),
         ('1,"I never\nI did"\n', ["I never\nI did"]),
+        ('1,"I never\nI, did"\n2,"I never\nI did"\n', ["I never\nI, did", "I never\nI did"]),
     ],
 )
 def test_quotes_that_may_join_rows_of_a_csv_are_refused(rows: str, texts: list[str] | None, tmp_path: Path) -> None:
@@ -283,9 +284,7 @@ def test_quotes_that_may_join_rows_of_a_csv_are_refused(rows: str, texts: list[s
     if texts is not None:
         assert read(path, separator=",")[1] == ["fine", *texts]
         return
-    with pytest.raises(
-        DataError, match=r"a quote that opens in line 3 and closes in line [45], but both lines look like"
-    ):
+    with pytest.raises(DataError, match=r"a quote that opens in line 3 and closes in line [45], but both look like"):
         read(path, separator=",")
 
 

@@ -50,6 +50,7 @@ NFD = "cafe\u0301"
         ({"nan": 3, "pos": 9, "NULL": 1}, ['missing values, such as "nan", "NULL": 4; if these texts have no label']),
         ({"\\N": 3, "N": 9}, ["missing values"]),
         ({"N": 3, "nano": 9, "no": 1}, []),
+        ({".": 3, "..": 9}, ['missing values, such as ".": 3']),
         ({NFD: 3, "café": 9}, ['"cafe\\u0301" (3 rows) differ only in Unicode normalization;']),
     ],
 )

@@ -377,6 +377,27 @@ def test_numbers_of_parquet_are_labels_as_the_user_writes_them(values: pl.Series
     assert read_back("r")["label"].to_list() == labels
 
 
+@pytest.mark.parametrize(
+    ("texts", "encoding", "note"),
+    [
+        (
+            ["très bon", "déçu", "ok"],
+            "cp1252",
+            ["texts are UTF-8 that a program read as cp1252, such as 'trÃ¨s bon' for"],
+        ),
+        (["Á bientôt", "Íntimo", "ok"], "latin-1", ["texts are UTF-8 that a program read as latin-1"]),
+        (["服务很好下次", "不错的酒店啊", "ok"], "gb18030", ["texts are UTF-8 that a program read as gb18030"]),
+        (["très bon", "déçu", "ok"], "utf-8", []),
+        (["服务很好下次", "联通", "好"], "utf-8", []),
+    ],
+)
+def test_texts_that_were_read_by_another_encoding_are_noted(texts: list[str], encoding: str, note: list[str]) -> None:
+    rows = [(text.encode().decode(encoding), "ab"[place % 2]) for place, text in enumerate(texts)]
+    pl.DataFrame(rows, schema=["text", "label"], orient="row").write_csv("r.csv")
+    notes = add_source(Path("r.csv"), name="r", text="text", label="label").notes
+    assert [each[: len(start)] for each, start in zip(notes, note, strict=True)] == note
+
+
 def test_names_of_columns_are_no_patterns_and_appear_once() -> None:
     table = pl.DataFrame({"*": ["a", "b"], "^l.*$": ["x", "y"], "l1": [1, 2], "m": [{"a": 1}, None], "b": [b"1", b"2"]})
     table = table.with_columns(d=pl.Series([1, 2], dtype=pl.Duration))

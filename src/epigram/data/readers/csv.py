@@ -133,9 +133,11 @@ def _has_quoted_values(path: Path, options: Options) -> bool | None:
 def _check_joined_rows(path: Path, options: Options) -> None:
     """Raise JoinedRowsError for a row of several lines, of which the first and the last are whole rows without quotes.
 
-    Tabs are rare in texts. So if a text of several lines is quoted in a tsv file, these lines lack the other columns.
+    Tabs are rare in texts, so these lines of a quoted text of a tsv file lack the other columns. In a csv file, they
+    may have commas, so all rows of several lines must have such a first and last line.
     """
     reader, width = Csv(**{key: value for key, value in options.items() if key != "reader"}), 0
+    fault: JoinedRowsError | None = None
     for rows in read_rows(to_utf8(path, reader.encoding), path, reader.quote):
         if not width:
             width = len(reader.header or split_header(rows, path, reader.separator, reader.quote)[1] or ())
@@ -146,10 +148,14 @@ def _check_joined_rows(path: Path, options: Options) -> None:
             lines = row.decode().rstrip("\r\n").split("\n")
             if 1 < width == lines[0].count(reader.separator) + 1 == lines[-1].count(reader.separator) + 1:
                 last = line + len(lines) - 1
-                raise JoinedRowsError(
-                    f"{path} has a quote that opens in line {line} and closes in line {last}, but both lines look like "
-                    "rows; remove the quotation marks, or quote every value"
+                fault = fault or JoinedRowsError(
+                    f"{path} has a quote that opens in line {line} and closes in line {last}, but both look like rows; "
+                    "remove the quotation marks, or quote every value"
                 )
+            elif reader.separator != "\t":
+                return
+    if fault is not None:
+        raise fault
 
 
 def _parse_chunks(path: Path, options: Csv) -> Iterator[tuple[NDArray[np.int64], pl.DataFrame]]:

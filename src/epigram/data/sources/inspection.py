@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,7 +75,12 @@ def inspect(file: Path, options: Options) -> Inspection:
         task="multi" if any(len(each) != 1 for each in lists) else "single",
         labels=_sort_labels([label for label in visible if label], frame.height, options["label"], file),
         splits=_find_splits(frame, file) if "split" in frame.columns else {},
-        notes=[*notes, *(list_notes(lists) if frame.schema["label"] != pl.String else []), *label_notes(visible)],
+        notes=[
+            *notes,
+            *_garbled_notes(frame),
+            *(list_notes(lists) if frame.schema["label"] != pl.String else []),
+            *label_notes(visible),
+        ],
     )
 
 
@@ -139,6 +145,22 @@ def _guess_language(frame: pl.DataFrame) -> str:
     """Return zh if more than a tenth of the characters of the first 1,000 texts are Han, else en."""
     text = "".join(frame["text"].head(1000))
     return "zh" if len(re.findall(HAN, text)) * 10 > len(text) else "en"
+
+
+def _garbled_notes(frame: pl.DataFrame) -> list[str]:
+    """Return a note if most of the first 1,000 texts that are not ASCII are UTF-8 that was read by another encoding."""
+    texts = [text for text in frame["text"].head(1000) if not text.isascii()]
+    for encoding in ("cp1252", "latin-1", "gb18030"):
+        found = list[tuple[str, str]]()
+        for text in texts:
+            with suppress(UnicodeError):
+                found.append((text, text.encode(encoding).decode()))
+        if len(found) * 2 > len(texts):
+            wrong, right = (shown(text[:40]) for text in found[0])
+            return [
+                f"texts are UTF-8 that a program read as {encoding}, such as {wrong!r} for {right!r}; export them again"
+            ]
+    return []
 
 
 def _count_labels(column: pl.Series) -> dict[tuple[str, ...], int]:

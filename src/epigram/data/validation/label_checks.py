@@ -17,7 +17,7 @@ MEANINGLESS = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff]|^[\u200c\u200d]
 INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufe0e\ufe0f\ufeff]")
 SEPARATORS = ("|", ";", ",", "；", "，", "、")
 RARE_SEPARATORS = (" ", "/", "+", "&", "#")  # also parts of ordinary labels
-MISSING = re.compile(r"nan|null|none|nil|n/?a|<na>|#n/a|#null!|\\n|缺失|未标注", re.IGNORECASE)
+MISSING = re.compile(r"nan|null|none|nil|n/?a|<na>|#n/a|#null!|\\n|\.|缺失|未标注", re.IGNORECASE)
 SURROUNDING = " \t\"'“”‘’.,:;!?()[]<>。，：；！？（）【】《》「」"
 MAX_NOTES = 5  # groups of spellings that are listed one by one
 
