@@ -69,7 +69,7 @@ def _split(source: Path | io.BytesIO, path: Path, quote: str | None) -> Iterator
         while block:
             block = file.read(CHUNK_SIZE)
             if returns is None:
-                returns = _ends_with_return(np.frombuffer(rest + block, np.uint8), quote, final=not block)
+                returns = _ends_with_return(np.frombuffer(rest + block, np.uint8), quote)
             chunk, rest, line = _split_rows(rest + block, quote, line, returns=bool(returns), final=not block)
             if len(chunk):
                 yield chunk
@@ -80,9 +80,9 @@ def _split(source: Path | io.BytesIO, path: Path, quote: str | None) -> Iterator
                 )
 
 
-def _ends_with_return(codes: NDArray[np.uint8], quote: str | None, *, final: bool) -> bool | None:
+def _ends_with_return(codes: NDArray[np.uint8], quote: str | None) -> bool | None:
     """Return whether the first row ends with CR without LF; None if its end is not among the `codes`."""
-    breaks = _find_breaks(codes, returns=True, final=final)
+    breaks = _find_breaks(codes, returns=True)
     ends = breaks[_is_outside(codes, breaks, quote)]
     return bool(codes[ends[0]] == RETURN) if len(ends) else None
 
@@ -93,7 +93,7 @@ def _split_rows(data: bytes, quote: str | None, line: int, *, returns: bool, fin
     `returns`: CR ends rows too. If `final`, nothing follows, so the rest is a row as well.
     """
     codes = np.frombuffer(data, np.uint8)
-    breaks = _find_breaks(codes, returns=returns, final=final)
+    breaks = _find_breaks(codes, returns=returns)
     outside = _is_outside(codes, breaks, quote)
     ends, lines = breaks[outside] + 1, np.append(line, np.flatnonzero(outside) + line + 1)
     if final and (ends[-1] if len(ends) else 0) < len(data):
@@ -106,11 +106,11 @@ def _split_rows(data: bytes, quote: str | None, line: int, *, returns: bool, fin
     return Chunk(data[:stop], ends, lines[:-1]), data[stop:], int(lines[-1])
 
 
-def _find_breaks(codes: NDArray[np.uint8], *, returns: bool, final: bool) -> NDArray[np.int64]:
-    """Return the positions of LF, and with `returns` of CR without LF; unless `final`, LF may follow after the end."""
+def _find_breaks(codes: NDArray[np.uint8], *, returns: bool) -> NDArray[np.int64]:
+    """Return the positions of LF, and with `returns` of CR without LF, which may follow after the end."""
     is_break = codes == NEWLINE
     if returns:
-        follows = np.append(is_break[1:], not final)
+        follows = np.append(is_break[1:], True)
         is_break |= (codes == RETURN) & ~follows
     return np.flatnonzero(is_break)
 

@@ -48,9 +48,9 @@ def test_a_small_corpus_in_numbers() -> None:
 
 
 def test_the_size_of_a_batch_changes_nothing() -> None:
-    texts = ["a bb", "ccc", "", "ccc dd dd", "e", "ccc dd e!"]
+    texts = ["😀", "a bb", "ccc", "", "ccc dd dd", "e", "ccc dd e!"]
     parts = {name: part(*texts) for name in ("train", "dev", "test")}
-    assert described(parts, 1) == described(parts, 2) == described(parts, 6)
+    assert described(parts, 1) == described(parts, 2) == described(parts, 7)
 
 
 def test_chinese_is_counted_by_character() -> None:
