@@ -169,6 +169,12 @@ def test_lines_end_with_any_line_end(encoding: str) -> None:
     assert list(decode_lines(read_lines(io.BytesIO(data), "line"), "line", encoding)) == wanted
 
 
+def test_a_line_is_named_by_its_number_whatever_ends_the_lines_before_it() -> None:
+    """The first 1,024 line feeds end 2,048 lines, of which each second one ends with CR."""
+    with pytest.raises(DataError, match="^line 2049 has a NUL byte"):
+        list(decode_lines([b"a\rb\n"] * 1_024 + [b"\0\n"], "line"))
+
+
 def test_arguments_that_are_not_in_the_encoding_of_the_locale_are_decoded() -> None:
     texts = [text.encode("gbk").decode("utf-8", "surrogateescape") for text in ("房间很干净", "服务很好")]
     assert decode_arguments(["好 é", *texts]) == ["好 é", "房间很干净", "服务很好"]

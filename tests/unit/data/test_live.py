@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from epigram.core.errors import DataError
-from epigram.data.growing_dataset import append_rows, check_rows
+from epigram.data.growing_dataset import append_rows, check_rows, with_splits
 from epigram.data.incoming_rows import read_file, read_rows, read_texts
 from epigram.data.sources.source import File, Source
 from epigram.data.validation.settings import ValidateSettings
@@ -187,6 +187,12 @@ def test_the_share_of_dev_counts_only_rows_that_were_added_to_the_base() -> None
     for new, dev in ((range(20), 2), (range(20, 30), 3)):
         live = append_rows(live, pl.DataFrame({"text": [f"text {n}" for n in new], "label": ["a"] * len(new)}), 0.1)
         assert live.filter(pl.col("batch") > 0, pl.col("split") == "dev").height == dev
+
+
+def test_a_text_that_only_the_base_has_is_stored_without_a_split() -> None:
+    after = pl.DataFrame({"text": ["old", "new"], "split": ["dev", "train"], "batch": [0, 1]})
+    new = pl.DataFrame({"text": ["New!", "Old"], "label": ["a", "b"]})
+    assert with_splits(new, after)["split"].to_list() == ["train", None]
 
 
 def test_equal_texts_that_arrive_together_are_added_once() -> None:
