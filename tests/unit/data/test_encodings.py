@@ -171,7 +171,7 @@ def test_lines_end_with_any_line_end(encoding: str) -> None:
 
 def test_a_line_is_named_by_its_number_whatever_ends_the_lines_before_it() -> None:
     """The first 1,024 line feeds end 2,048 lines, of which each second one ends with CR."""
-    with pytest.raises(DataError, match="^line 2049 has a NUL byte"):
+    with pytest.raises(DataError, match=r"^line 2049 has a NUL byte"):
         list(decode_lines([b"a\rb\n"] * 1_024 + [b"\0\n"], "line"))
 
 
