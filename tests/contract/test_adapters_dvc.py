@@ -58,6 +58,7 @@ def reproduce(root: Path, *names: str) -> list[str]:
         (Stage, "save_deps", "the same"),
         (StageCache, "restore", "showing that a stage was restored"),
         (StageCache, "save", "repeating an attempt that another process disturbed"),
+        (StageCache, "_load_cache", "finding damaged entries of the run cache"),
         (dvcfile.Lockfile, "dump_stages", "the fast update of dvc.lock"),
         (schema, "COMPILED_LOCKFILE_SCHEMA", "finding a damaged dvc.lock"),
     ],
@@ -126,15 +127,19 @@ def test_an_entry_that_disappears_while_it_is_read_is_listed_again(root: Path, m
     assert len(listed) == 2
 
 
-@pytest.mark.parametrize("content", [b"\xff", b"\0{", b""])
-def test_a_damaged_entry_is_deleted_and_its_stage_runs_again(root: Path, content: bytes) -> None:
-    reproduce(root, "root")
+@pytest.mark.parametrize(("old", "new"), [(b"path: root", b"path: roov"), (b"path", b"\xffath"), (b"path", b"\0{")])
+def test_a_damaged_entry_counts_as_missing(root: Path, old: bytes, new: bytes) -> None:
+    """The name of an entry is its hash, which DVC does not compare."""
+    for _ in range(2):
+        reproduce(root, "root")
+        (root / "root").unlink()
+        (root / "dvc.lock").unlink()
+        for entry in (adapter.shared_cache_folder(root) / "runs").glob("*/*/*"):
+            entry.write_bytes(entry.read_bytes().replace(old, new))
+        assert repro.reproduce("root", single_item=True, force=False) == "Completed"
     (root / "root").unlink()
     (root / "dvc.lock").unlink()
-    for entry in (adapter.shared_cache_folder(root) / "runs").rglob("*"):
-        if entry.is_file():
-            entry.write_bytes(content)
-    assert repro.reproduce("root", single_item=True, force=False) == "Completed"
+    assert repro.reproduce("root", single_item=True, force=False) == "Restored"
 
 
 @pytest.mark.parametrize(("name", "attempts"), [("runs/x", adapter.MAX_ATTEMPTS), ("files/x", 1)])

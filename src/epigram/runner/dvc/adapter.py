@@ -10,13 +10,14 @@ the caller works, or writes dvc.lock. tests/contract/test_adapters_dvc.py checks
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 from dvc.repo import Repo
 from dvc.schema import COMPILED_LOCKFILE_SCHEMA
+from dvc.stage.cache import _get_cache_hash
 from dvc.utils.serialize import EncodingError, ParseError, load_yaml, modify_yaml
 from voluptuous import Invalid
 
@@ -24,10 +25,25 @@ MAX_ATTEMPTS = 10
 
 
 def retry_on_conflict(repo: Repo) -> None:
-    """Let the repository repeat its reading and writing of an entry if a file of the run cache is lost or damaged."""
+    """Let the repository repeat the reading and the writing of an entry if a file of the run cache disappears."""
     cache: Any = repo.stage_cache
     for name in ("save", "restore"):
         setattr(cache, name, _retrying(getattr(cache, name), cache.cache_dir))
+
+
+def ignore_damaged_entries(repo: Repo) -> None:
+    """Let the repository take an entry of its run cache for missing if the entry's hash differs from its name."""
+    cache: Any = repo.stage_cache
+    load = cache._load_cache
+
+    def load_intact(key: str, value: str) -> Any:
+        with suppress(EncodingError):  # DVC itself deletes damaged entries that are UTF-8, but no valid YAML
+            entry = load(key, value)
+            if entry is not None and _get_cache_hash(entry) == value:
+                return entry
+        return None
+
+    cache._load_cache = load_intact
 
 
 def _retrying(method: Callable[..., None], folder: str) -> Callable[..., None]:
@@ -39,10 +55,6 @@ def _retrying(method: Callable[..., None], folder: str) -> Callable[..., None]:
             except FileNotFoundError as error:
                 if not str(error.filename).startswith(folder):
                     raise
-            except EncodingError as error:  # DVC itself deletes a damaged entry, but only if it is UTF-8
-                if not Path(error.path).resolve().is_relative_to(Path(folder).resolve()):
-                    raise
-                Path(error.path).write_bytes(b"")
         return method(*arguments, **options)
 
     return call

@@ -30,7 +30,7 @@ from epigram.core.errors import EpigramError, InputMissingError, TryAgainError
 from epigram.process.exits import exit_code, handle_errors, run_and_exit
 from epigram.process.outcome import OUTCOME_FILE, Outcome
 from epigram.runner.dvc import replaced_methods
-from epigram.runner.dvc.adapter import open_repo, record_restored, retry_on_conflict
+from epigram.runner.dvc.adapter import ignore_damaged_entries, open_repo, record_restored, retry_on_conflict
 from epigram.runner.dvc.process import END
 
 KINDS: dict[type[DvcException], type[EpigramError]] = {
@@ -132,6 +132,7 @@ def reproduce(target: str, *, single_item: bool, force: bool) -> str:
     """Run `dvc repro` and return Cached, Restored or Completed. Waits for DVC's lock."""
     with open_repo(Path.cwd()) as repo:
         retry_on_conflict(repo)
+        ignore_damaged_entries(repo)
         restored = record_restored(repo)
         changed = repo.reproduce([target], single_item=single_item, force=force)
     if not changed:
