@@ -41,7 +41,10 @@ PARSED_TARGETS = {"test", "test-all", "bench", "drill", "mutants", "stop"}
 PARSED_COMMANDS = {"dashboard", "stop"}  # these start or stop a service
 PARSED_MODULES = {"epigram.runner.workspace.revision_diff"}  # it compares commits of the user
 OTHERS = {"git", "export", ".", ".venv/bin/pip", "pip"}  # not part of epigram; they change only the user's files
-REVIEWS = [("房间很大，早餐好吃", "good"), ("前台态度差", "bad"), ("还会再来", "good"), ("太吵了", "bad")] * 5
+REVIEWS = [
+    *[("房间很大，早餐好吃", "good"), ("前台态度差", "bad"), ("还会再来", "good"), ("太吵了", "bad")],
+    *[("位置方便", "good"), ("床单不干净", "bad")],
+] * 4
 
 
 class StartedError(Exception):
