@@ -35,7 +35,7 @@ SPANISH = "La habitación era pequeña,0\n¿Cómo está? ¡Muy bien señor!,1\n"
 QUOTED = "“Great” film – don’t miss it…,1\n£5 is too much,0\nit’s naïve,0\n"
 JAPANESE = "とてもきれいなホテルでした,1\nサービスが悪い,0\n"
 EURO = "20 € la nuit,1\nUn café à 3 €,0\nDu cœur et 5 € de plus,1\n"
-FRACTIONS = "½ tasse de café,1\nPrenez ¼ de crème et 1½ litre,0\nGeht´s für Sie,1\n½ pomme,0\n"
+FRACTIONS = "½ tasse de café,1\nPrenez ¼ de crème et ½ litre,0\nGeht´s,1\n" + "½ pomme,0\n" * 9
 KOREAN = "방이 아주 깨끗하고 좋아요,1\n서비스가 너무 나빠요,0\n"
 RUSSIAN = "Очень хороший отель,1\nПлохое обслуживание,0\n"
 POLISH = "Pokój był bardzo ładny,1\nObsługa była zła i wolna,0\nŚniadanie średnie,0\nłazienka też,1\n"
@@ -134,6 +134,7 @@ def test_other_encodings_are_refused_with_two_readings(text: str, encoding: str,
             "schön und groß,gut\n".encode("cp1252") * 60 + ZH.encode("gbk"),
             "6[1-4] is not cp1252, but other lines",
         ),
+        ("Un café frappé,1\nIl coûte 20 €,1\n".encode("iso8859-15"), "line 2 is not .* 20 ¤,1'.* 20 €,1'"),
         (bytes(byte | 0x80 for byte in Random(1).randbytes(200)), "line 1 is not UTF-8; the text is damaged or has an"),
         (b"a\0b\0\1\0\0\0\0\0\0", "line 1 has a NUL byte"),
         (b"text,label\ngo\0od,1\n", "line 2 has a NUL byte"),

@@ -383,7 +383,7 @@ def test_numbers_of_parquet_are_labels_as_the_user_writes_them(values: pl.Series
         (
             ["très bon", "déçu", "ok"],
             "cp1252",
-            ["texts are UTF-8 that a program read as cp1252, such as 'trÃ¨s bon' for"],
+            ["texts are UTF-8 that a program read as cp1252, such as 'trÃ¨s' for 'très';"],
         ),
         (["Á bientôt", "Íntimo", "ok"], "latin-1", ["texts are UTF-8 that a program read as latin-1"]),
         (["服务很好下次", "不错的酒店啊", "ok"], "gb18030", ["texts are UTF-8 that a program read as gb18030"]),

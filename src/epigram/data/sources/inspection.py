@@ -154,9 +154,10 @@ def _garbled_notes(frame: pl.DataFrame) -> list[str]:
         found = list[tuple[str, str]]()
         for text in texts:
             with suppress(UnicodeError):
-                found.append((text, text.encode(encoding).decode()))
+                pairs = zip(text.split(" "), text.encode(encoding).decode().split(" "), strict=True)
+                found.append(next(pair for pair in pairs if pair[0] != pair[1]))
         if len(found) * 2 > len(texts):
-            wrong, right = (shown(text[:40]) for text in found[0])
+            wrong, right = (shown(word[:20]) for word in found[0])
             return [
                 f"texts are UTF-8 that a program read as {encoding}, such as {wrong!r} for {right!r}; export them again"
             ]
