@@ -266,6 +266,13 @@ def test_up_to_six_ties_are_named(others, named):
     assert (f"7 of the {others} others are tied with it" in verdict) != named
 
 
+def test_the_chosen_and_the_best_system_are_no_others():
+    """Nine systems are tied, and one that is much cheaper than the best is chosen: seven are left."""
+    cheap = system("cheap", wrong(5), wrong(5), price=cost(parameters=9_000, flops=1e6))
+    rest = [system(f"s{i}", wrong(5), wrong(5), price=cost(parameters=7_000 + i, flops=1e9)) for i in range(8)]
+    assert "7 of the 7 others are tied with s0 as well" in compared(cheap, *rest, prefer="cheapest").verdict
+
+
 ABOUT = {key: value for key, value in corpus().items() if key not in {"dev_in_train", "test_in_train"}}
 
 

@@ -49,6 +49,11 @@ def test_both_masks_of_a_prompt_are_judged_by_themselves(tmp_path: Path, encoded
         assert both == getattr(found.alone[0 if gamma else 1], name)  # γ of 1 or 0 uses only one of the masks
 
 
+@pytest.mark.parametrize(("total", "count", "rows"), [(10, 4, [0, 3, 6, 9]), (3, 8, [0, 1, 2]), (9, 1, [0])])
+def test_the_timed_texts_are_evenly_spaced(total: int, count: int, rows: list[int]) -> None:
+    assert measuring._spread(total, count).tolist() == rows
+
+
 def test_a_system_of_one_piece_has_nothing_to_judge_by_itself(tmp_path: Path, encoded: Any) -> None:
     view, recipe = encoded(EN, language="en"), RECIPES["tfidf_svm"]
     train_seed(

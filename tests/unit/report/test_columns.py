@@ -39,6 +39,13 @@ def summary() -> Summary:
     return replace(made, rows=timed)
 
 
+def test_a_size_that_is_not_known_hides_no_other(summary: Summary) -> None:
+    first, *others = summary.rows
+    table = comparison(replace(summary, rows=[replace(first, megabytes=2.5), *others]), "file")
+    place = [heading.text for heading in table.headings].index("MB")
+    assert [line.cells[place].text for line in table.lines] == ["2.5", "–"]
+
+
 def printed(table: object) -> str:
     out = io.StringIO()
     Console(file=out, width=120).print(table)

@@ -70,6 +70,11 @@ def test_a_wrong_value_is_named_on_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(raised.value)
 
 
+def test_each_revision_has_a_workspace_of_its_own(tmp_path: Path) -> None:
+    one, same, other = (workspace_folder(Request(root=tmp_path, dataset="toy", revision=name)) for name in "aab")
+    assert one == same != other
+
+
 def test_a_search_and_its_runs_share_one_workspace(tmp_path: Path) -> None:
     asked = Request(root=tmp_path, dataset="toy", plan=RunPlan(**PLAN), search=True)
     assert workspace_folder(asked) == tmp_path / ".epigram/workspaces/toy-search"
