@@ -198,7 +198,12 @@ def test_the_readme_s_table_and_export_are_written(clone: Path, monkeypatch: pyt
     assert (clone / "data/sources/reviews.yaml").exists()
 
 
-def test_the_readme_s_python_examples_run(clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readme_s_python_examples_run(
+    clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        "epigram.fitting.candidates.installed_encoder", lambda language: None
+    )  # training takes a minute
     (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     exec(example, {})
     label, probability = capsys.readouterr().out.split()

@@ -58,7 +58,8 @@ def test_a_source_of_the_mirror(name: str, tmp_path: Path) -> None:
         return
     frame = read_corpus(source, raw)  # checks the declared number of rows
     assert source.rows
-    assert set(frame["split"].unique()) == set(source.splits or [None])
+    drawn = source.sample.resplit if source.sample else {}
+    assert set(frame["split"].unique()) == set(drawn or source.splits or [None])
     assert frame["text"].str.strip_chars().eq("").sum() == 0
     assert frame["line"].min() >= 1
     if source.task != "tokens":
