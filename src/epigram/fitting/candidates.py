@@ -12,17 +12,18 @@ from functools import cached_property
 from epigram.checkpoints.folders import installed_encoder
 from epigram.core.files import read_json
 from epigram.fitting.steps import Steps
+from epigram.models.settings import System
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.dataset.validated_corpus import SPLITS, ValidatedCorpus
 from epigram.text.settings import ViewSettings
 from epigram.training.trials.__main__ import load_libraries, run
 from epigram.training.trials.spec import TrialResult, TrialSpec
 from epigram.workflow.search import candidates
-from epigram.workflow.search.candidates import ENCODED, TOKENS, Candidate, Facts
+from epigram.workflow.search.candidates import ENCODED, Candidate, Facts
 from epigram.workflow.search.costs import Costs, contrastive_seconds, frozen_seconds, linear_seconds
 from epigram.workflow.search.fitting import lengthened
 from epigram.workflow.search.goal import Quality
-from epigram.workflow.search.halving import predicted_pace
+from epigram.workflow.search.halving import Pace, Tried, pace_of, predicted_pace
 
 FEW_TEXTS = 2_000  # training texts up to which the first system is trained without an estimate
 PROBED = 64  # texts of a trial that measures the time
@@ -53,8 +54,8 @@ class Prospects:
         """
         if not self._probes and self.facts.train <= FEW_TEXTS and self.facts.checkpoint:
             return candidate
-        if "epochs" in candidate.system.train and candidate.name != "setfit":
-            return lengthened(candidate, predicted_pace(self._probe(ENCODED)), self.facts, left, IN_PROCESS)
+        if candidate.name in {"fine_tuned", "textcnn"}:
+            return lengthened(candidate, self._pace(candidate), self.facts, left, IN_PROCESS)
         return candidate if self.seconds(candidate) <= left else None
 
     def seconds(self, candidate: Candidate) -> float:
@@ -78,17 +79,27 @@ class Prospects:
         if not (self.steps.folder / "encoded" / view).exists():
             self.steps.encode(view, ViewSettings(**candidates.views(self.facts)[view]))
 
+    def _pace(self, candidate: Candidate) -> Pace:
+        """Return the pace of a training by gradient: by the speed of the encoder, or by a trial without one."""
+        if candidate.system.view == ENCODED:
+            return predicted_pace(self._probe(ENCODED))
+        return pace_of(Tried(candidate, self._trial(candidate)))
+
     def _probe(self, view: str) -> TrialResult:
-        """Return the result of a trial on few texts of a view, which measures the time."""
+        """Return the result of a trial of the fastest system on a view, which measures the time."""
         if view not in self._probes:
-            self.encode(view)
-            load_libraries()
-            system = candidates.linear(self.facts)[-1].settings if view == TOKENS else {"view": view}
-            name = "tfidf_svm" if view == TOKENS else "embedding_linear"
-            spec = TrialSpec(name=name, system=system, rows=PROBED, held_out=PROBED, folds=1)
-            encoded, pretrained = (self.steps.folder / each / view for each in ("encoded", "pretrained"))
-            self._probes[view] = run(spec, View.load(encoded), pretrained)
+            encoder = Candidate(name="embedding_linear", system=System(view=ENCODED))
+            self._probes[view] = self._trial(encoder if view == ENCODED else candidates.linear(self.facts)[-1])
         return self._probes[view]
+
+    def _trial(self, candidate: Candidate) -> TrialResult:
+        """Return the result of a candidate on few texts."""
+        view = candidate.system.view
+        self.encode(view)
+        load_libraries()
+        spec = TrialSpec(name=candidate.name, system=candidate.settings, rows=PROBED, held_out=PROBED, folds=1)
+        encoded, pretrained = (self.steps.folder / each / view for each in ("encoded", "pretrained"))
+        return run(spec, View.load(encoded), pretrained)
 
     @cached_property
     def _probes(self) -> dict[str, TrialResult]:

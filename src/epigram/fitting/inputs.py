@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -67,11 +68,17 @@ def _columns(texts: Iterable[Any], labels: Iterable[Any], text: str, label: str)
         raise ParameterError(f"fit: there are {len(listed):,} texts and {len(given):,} labels; expected as many")
     if wrong := [each for each in listed if not isinstance(each, str)]:
         raise ParameterError(f"fit: texts has {wrong[0]!r}; expected strings")
+    if missing := [number for number, each in enumerate(given) if _is_missing(each)]:
+        raise ParameterError(f"fit: the text at {missing[0]} has no label; leave out the texts without one")
     several = [isinstance(each, (list, tuple, set)) for each in given]
     if any(several) and not all(several):
         raise ParameterError("fit: some labels are lists and some are not; expected one kind for all texts")
     names: list[Any] = [sorted(map(str, each)) for each in given] if any(several) else list(map(str, given))
     return pl.DataFrame({text: listed, label: names})
+
+
+def _is_missing(label: Any) -> bool:
+    return label is None or (isinstance(label, float) and math.isnan(label))
 
 
 def _as_list(values: Iterable[Any], what: str) -> list[Any]:

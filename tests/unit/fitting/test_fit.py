@@ -160,6 +160,15 @@ def test_the_measured_speed_decides_what_fits(tmp_path: Path) -> None:
     assert found.fitting(pairs, left=10.0) is None and found.fitting(pairs, left=10_000.0) is pairs
 
 
+def test_a_network_without_an_encoder_is_measured_by_a_trial(model: FittedModel) -> None:
+    found = candidates.Prospects(model.steps, "good")
+    found.__dict__["facts"] = candidates.Facts(language="en", checkpoint=None, train=4_000, dev=9, test=9, folds=0)
+    network, *_ = found.ordered()
+    longest = found.fitting(network, left=1e6)
+    assert longest is not None and longest.name == "textcnn" and longest.system.train["epochs"] == 8
+    assert found.fitting(network, left=0.1) is None
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -71,6 +71,8 @@ def test_a_column_of_splits_is_used(tmp_path: Path) -> None:
         ("a text", ["a"], "'a text' is a file, and labels are given"),
         (["a", None], ["a", "b"], "texts has None; expected strings"),
         (TEXTS, ["a", ["b"], "a", "b"], "some labels are lists and some are not"),
+        (TEXTS, ["a", "b", None, "a"], "the text at 2 has no label"),
+        (TEXTS, [1.0, float("nan"), 2.0, 1.0], "the text at 1 has no label"),
         (TEXTS, "abab", "labels is str; expected a list"),
         (TEXTS, None, "not list without labels"),
         (pl.DataFrame({"text": TEXTS}), None, "the frame has no column 'label'; its columns are text"),
