@@ -17,7 +17,7 @@ from statistics import mean, stdev
 
 from benchmarks.timing import ROOT
 from epigram.core.files import read_json
-from epigram.runner.tables.definition import Column, Dataset, PrintedRow, Table, cells, read_table
+from epigram.runner.tables.definition import Column, Dataset, PrintedRow, PrintedTable, cells, read_table
 from epigram.runner.tables.results import CellResult, missing_cells, read_results, remaining_seconds, settings
 
 PAGES = ROOT / "docs/papers"
@@ -61,7 +61,7 @@ def published() -> dict[tuple[str, str, str, str], str]:
         }
 
 
-def measured(table: Table, results: Iterable[CellResult], place: Place, score: str) -> Measured | None:
+def measured(table: PrintedTable, results: Iterable[CellResult], place: Place, score: str) -> Measured | None:
     """Return a score of all measured seeds of a place, or None; a cell whose settings have changed does not count.
 
     `score` is `dev` for the development score. The interval is the bootstrap interval of the test score that ranks
@@ -98,7 +98,7 @@ def verdict(printed: float | None, ours: Measured | None) -> str:
     return "reproduced" if value + ours.half >= printed else "below"
 
 
-def lines(table: Table, found: list[CellResult]) -> Iterator[str]:
+def lines(table: PrintedTable, found: list[CellResult]) -> Iterator[str]:
     """Yield a line for each data set, row and metric of the table."""
     planned = {(cell.dataset, cell.row, cell.column) for cell in cells(table)}
     for dataset, row in product(table.datasets, table.rows):
@@ -128,7 +128,7 @@ def rendered(name: str) -> str:
     return "\n".join([*head, *lines(table, found), "", *_differences(table), ""])
 
 
-def _left(name: str, table: Table, found: list[CellResult]) -> str:
+def _left(name: str, table: PrintedTable, found: list[CellResult]) -> str:
     """Return a sentence on the cells that are not measured, and the time that they take, as far as it is known."""
     missing, total = missing_cells(table, found), len(list(cells(table)))
     if not missing:
@@ -138,7 +138,7 @@ def _left(name: str, table: Table, found: list[CellResult]) -> str:
     return f" {len(missing)} of {total} cells are not measured yet; `epigram table {name}` measures them{times}."
 
 
-def _differences(table: Table) -> list[str]:
+def _differences(table: PrintedTable) -> list[str]:
     """Return a line for each difference between the printed and the measured work."""
     parts: dict[str, Dataset | PrintedRow] = {**table.datasets, **table.rows}
     told = [f"* {name}: {part.differs}." for name, part in parts.items() if part.differs]

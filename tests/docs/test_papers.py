@@ -19,7 +19,7 @@ from epigram.core.config_types import validate_as
 from epigram.core.files import read_json
 from epigram.evaluation.comparison.comparison import compare
 from epigram.evaluation.records.summary import Corpus
-from epigram.runner.tables.definition import Table, cells, read_table, table_names
+from epigram.runner.tables.definition import PrintedTable, cells, read_table, table_names
 from epigram.runner.tables.results import CellResult, make_trials, settings
 from epigram.runner.workspace.settings import Settings
 from epigram.text.prompts.prompts import mask_counts
@@ -182,7 +182,7 @@ def test_the_verdict(printed: float | None, ours: Measured | None, said: str) ->
     assert verdict(printed, ours) == said
 
 
-def result(table: Table, seed: int, accuracy: float) -> CellResult:
+def result(table: PrintedTable, seed: int, accuracy: float) -> CellResult:
     """Return a result of the paper's settings with an interval of 4 points."""
     cell = next(each for each in cells(table) if (each.dataset, each.row, each.column, each.seed) == (*PLACE, seed))
     return CellResult(
@@ -202,7 +202,7 @@ def result(table: Table, seed: int, accuracy: float) -> CellResult:
 
 
 def test_the_seeds_of_a_place_are_joined() -> None:
-    table = validate_as(Table, TABLE, file="t.yaml")
+    table = validate_as(PrintedTable, TABLE, file="t.yaml")
     found = [result(table, 3, 0.78), result(table, 5, 0.82)]
     ours = measured(table, found, PLACE, "accuracy")
     assert ours is not None and ours.values == pytest.approx([78.0, 82.0]) and ours.half == pytest.approx(2.0)
@@ -215,7 +215,7 @@ def test_the_seeds_of_a_place_are_joined() -> None:
 
 
 def test_a_seed_whose_settings_have_changed_does_not_count() -> None:
-    table = validate_as(Table, TABLE, file="t.yaml")
+    table = validate_as(PrintedTable, TABLE, file="t.yaml")
     old = result(table, 5, 0.82)
     found = [result(table, 3, 0.78), replace(old, settings={**old.settings, "source": "sst2"})]
     assert str(measured(table, found, PLACE, "accuracy")) == "78.0"

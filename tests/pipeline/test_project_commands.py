@@ -13,7 +13,7 @@ from tests.support import bad_input
 from tests.support.toy import Toy
 
 EPIGRAM = ("-c", "import sys; sys.argv[0] = 'epigram'; from epigram.cli import program; program()")
-REQUIRED = {"sweep": ("--over", "seeds=[0],[1]")}
+REQUIRED = {"sweep": ("--over", "seeds=[0],[1]"), "table": ("one",)}
 MODULES = {"dashboard": "pipeline", "stop": "pipeline", "run": "pipeline"}
 
 

@@ -23,6 +23,11 @@ CORPUS = {"train": rows(400, 0), "dev": rows(6, 1), "test": [("zebra and zebra",
 
 
 def params(root: Path, view: dict[str, Any] | None, **sections: Any) -> None:
-    values = {"dataset": "x", "seeds": [0], "views": {"v": {"tokenizer": "token"} | (view or {})}, "systems": {}}
+    values = {
+        "dataset": "x",
+        "seeds": [0],
+        "views": {"v": {"tokenizer": "token"} | (view or {})},
+        "systems": {"s": {"view": "v"}},
+    }
     values |= sections
     (root / "params.yaml").write_text(yaml.safe_dump(values))

@@ -7,7 +7,7 @@ import polars as pl
 
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError
-from epigram.data.sources.source import Sample, Source
+from epigram.data.sources.source import RowSample, Source
 
 SPLIT_NAMES = {  # common names of splits, for sources that declare none
     "train": ("train", "training", "训练", "训练集"),
@@ -36,7 +36,7 @@ def split_rows(frame: pl.LazyFrame, source: Source) -> pl.LazyFrame:
     return frame.with_columns(split=key.replace_strict(known, return_dtype=pl.String))
 
 
-def sample_rows(frame: pl.DataFrame, sample: Sample) -> pl.DataFrame:
+def sample_rows(frame: pl.DataFrame, sample: RowSample) -> pl.DataFrame:
     """Return the rows of `frame`, in order, that are drawn for `sample` or not in train, with their new splits.
 
     The rows of each label are shuffled: the first `per_class` of them stay, and the new splits are consecutive parts.

@@ -77,7 +77,7 @@ class FittedModel:
     def report(self, *, show: bool = True) -> Path:
         """Return the path of the report, and open it in the browser if `show`."""
         if show:
-            webbrowser.open(self.steps.report.as_uri())
+            webbrowser.open_new_tab(self.steps.report.as_uri())
         return self.steps.report
 
     def save(self, folder: str | Path) -> Path:

@@ -13,7 +13,7 @@ import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.data.corpus import read_corpus
-from epigram.data.sources.source import Sample
+from epigram.data.sources.source import RowSample
 from epigram.data.splitting import sample_rows
 from epigram.data.validation.cross_row_rules import find_conflicts, find_duplicates
 from epigram.data.validation.row_index import Rows
@@ -238,10 +238,10 @@ NONE = dict.fromkeys(LETTERS, 0)
 def test_a_sample_has_so_many_rows_of_each_label(
     sample: dict[str, Any], changes: Any, train: Any, dev: Any, test: Any, tmp_path: Path
 ) -> None:
-    frame = drawn(tmp_path, sample=Sample(**sample), **changes)
+    frame = drawn(tmp_path, sample=RowSample(**sample), **changes)
     assert counts(frame) == {"train": train, "dev": dev, "test": test}
     expected = {name: sum(each.values()) for name, each in (("train", train), ("dev", dev), ("test", test))}
-    drawn(tmp_path, sample=Sample(**sample), rows=expected, **changes)
+    drawn(tmp_path, sample=RowSample(**sample), rows=expected, **changes)
     place = {text: n for n, text in enumerate(drawn(tmp_path)["text"].unique(maintain_order=True).to_list())}
     if changes:
         assert [place[text] for text in frame["text"]] == sorted(place[text] for text in frame["text"])
@@ -250,14 +250,14 @@ def test_a_sample_has_so_many_rows_of_each_label(
 def test_a_sample_is_random_and_follows_its_seed(tmp_path: Path) -> None:
     """Each row is drawn in about a quarter of 200 samples, and goes to test in about a fifth of them."""
     first, again, other = (
-        drawn(tmp_path, sample=Sample(per_class=10, seed=seed)).filter(split="train")["text"].to_list()
+        drawn(tmp_path, sample=RowSample(per_class=10, seed=seed)).filter(split="train")["text"].to_list()
         for seed in (3, 3, 4)
     )
     assert first == again != other
     frame = pl.DataFrame({"label": ["a"] * 40, "split": [None] * 40, "text": range(40)}, schema_overrides=STRINGS)
     kept, held = np.zeros(40), np.zeros(40)
     for seed in range(200):
-        part = sample_rows(frame, Sample(per_class=10, resplit={"train": 0.8, "test": 0.2}, seed=seed))
+        part = sample_rows(frame, RowSample(per_class=10, resplit={"train": 0.8, "test": 0.2}, seed=seed))
         kept[part["text"].to_numpy()] += 1
         held[part.filter(split="test")["text"].to_numpy()] += 1
     assert kept.sum() == 2_000 and held.sum() == 400

@@ -67,7 +67,7 @@ def test_a_saved_model_loads_and_predicts_the_same(model: FittedModel, tmp_path:
 
 def test_the_report_names_the_chosen_system(model: FittedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("webbrowser.open_new_tab", opened.append)
     page = model.report()
     assert opened == [page.as_uri()] and "tfidf_svm" in page.read_text(encoding="utf-8")
     assert "srcdoc=" in model._repr_html_()

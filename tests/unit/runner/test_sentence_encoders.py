@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from epigram.checkpoints import folders
 from epigram.core.extras import MissingPackageError
-from epigram.runner.workspace import sentence_encoders
 from epigram.runner.workspace.sentence_encoders import add_systems
 from epigram.runner.workspace.settings import load
 from tests.support.bad_input import ROWS, Workshop, csv
@@ -40,7 +40,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
             raise MissingPackageError("not installed")
         return Path()
 
-    monkeypatch.setattr(sentence_encoders, "checkpoint_folder", folder)
+    monkeypatch.setattr(folders, "checkpoint_folder", folder)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from epigram.core.errors import DataError, ParameterError
 from epigram.data.corpus import read_corpus
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
-from epigram.data.sources.source import Sample, load_source
+from epigram.data.sources.source import RowSample, load_source
 from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.validate import Validated, validate
 from epigram.stages import validate as stage
@@ -150,11 +150,11 @@ def test_leaks_are_flagged_row_by_row_and_said() -> None:
     [
         (None, []),
         (
-            Sample(per_class=1000),
+            RowSample(per_class=1000),
             ["At most 1000 training rows of each label were drawn at random (sample, seed 0)."],
         ),
         (
-            Sample(per_class=2, resplit={"train": 0.85, "test": 0.15}, seed=7),
+            RowSample(per_class=2, resplit={"train": 0.85, "test": 0.15}, seed=7),
             [
                 "At most 2 training rows of each label were drawn at random (sample, seed 7).",
                 "The rows of each label were split at random, not as in the source: 85% train, 15% test "
@@ -163,7 +163,7 @@ def test_leaks_are_flagged_row_by_row_and_said() -> None:
         ),
     ],
 )
-def test_a_random_sample_is_said(sample: Sample | None, notes: list[str]) -> None:
+def test_a_random_sample_is_said(sample: RowSample | None, notes: list[str]) -> None:
     result = validate(corpus(*SPLIT), source(sample=sample), ValidateSettings(min_per_class=1))
     assert [note for note in result.corpus.notes if "(sample" in note] == notes
 

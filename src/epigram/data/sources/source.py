@@ -89,7 +89,7 @@ class File(SourceSection):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample(SourceSection):
+class RowSample(SourceSection):
     """Random rows of a source, drawn for each label on its own.
 
     `per_class` is the maximum number of training rows of each label. `resplit` has the shares of new splits, which
@@ -119,7 +119,7 @@ class Source(SourceSection):
     keep: list[str] = field(default_factory=list)  # additional columns to keep
     folds: Folds | None = None  # instead of validate.folds
     distinct: Literal["exact", "letters"] | None = None  # drop from train repeats and texts of dev or test
-    sample: Sample | None = None  # rows drawn at random, after `distinct`
+    sample: RowSample | None = None  # rows drawn at random, after `distinct`
 
     @property
     def public(self) -> Source:

@@ -8,7 +8,7 @@ from typing import Any
 
 from epigram.core.limits import list_names, most_frequent
 from epigram.core.templates import environment
-from epigram.data.sources.source import Sample
+from epigram.data.sources.source import RowSample
 from epigram.data.validation import violations
 from epigram.data.validation.cross_row_rules import RuleResults
 from epigram.data.validation.label_checks import label_notes, list_notes, rows_by_label
@@ -52,7 +52,7 @@ def dropped_repeats(distinct: str | None) -> list[str]:
     ]
 
 
-def drawn_rows(sample: Sample | None) -> list[str]:
+def drawn_rows(sample: RowSample | None) -> list[str]:
     """Return notes on the random draw of rows."""
     if sample is None:
         return []

@@ -5,6 +5,7 @@ All refs are given by their full names, such as refs/heads/champion.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,8 @@ from tempfile import TemporaryDirectory
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.runner.git import commit_of, git
+
+LOCK_SECONDS = 1.0  # time after which a lock file is not that of a running git
 
 
 def resolve(root: Path, ref: str) -> str | None:
@@ -54,9 +57,14 @@ def check_not_checked_out(root: Path, branch: str) -> None:
 
 
 def check_not_locked(root: Path, *refs: str) -> None:
-    """Raise ParameterError if there is a lock file of a ref: git would refuse to move the ref, after the training."""
+    """Raise ParameterError if there is a lock file of a ref: git would refuse to move the ref, after the training.
+
+    A running git has the lock for some milliseconds, so a lock file counts only if it stays.
+    """
     for ref in refs:
-        lock = _path(root, f"{ref}.lock")
+        lock, end = _path(root, f"{ref}.lock"), time.monotonic() + LOCK_SECONDS
+        while lock.exists() and time.monotonic() < end:
+            time.sleep(LOCK_SECONDS / 50)
         if lock.exists():
             raise ParameterError(f"{lock} was left by a killed git; if no git command runs: rm {lock}")
 

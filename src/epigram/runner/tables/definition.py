@@ -52,7 +52,7 @@ class PrintedRow(Strict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table(Strict):
+class PrintedTable(Strict):
     """One or more printed tables of the same trainings; `page` is their page in docs/papers.
 
     `printed` has the tables by their name in benchmarks/published.csv, each with its metrics by their printed name; a
@@ -70,7 +70,7 @@ class Table(Strict):
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One training: a row of the table on a data set, with the settings of a column and one seed."""
 
     dataset: str
@@ -90,7 +90,7 @@ def table_names(root: Path) -> list[str]:
     return sorted(path.stem for path in (root / FOLDER).glob("*.yaml"))
 
 
-def read_table(root: Path, name: str) -> Table:
+def read_table(root: Path, name: str) -> PrintedTable:
     """Read a table. Raises InputMissingError if the project does not define it, ParameterError if it is invalid."""
     names = table_names(root)
     if not names:
@@ -98,14 +98,14 @@ def read_table(root: Path, name: str) -> Table:
     if not is_name(name) or name not in names:
         raise ParameterError(f"unknown table {name!r}: {nearest(name, names)}")
     path = FOLDER / f"{name}.yaml"
-    table = validate_as(Table, read_yaml(root / path), file=str(path))
+    table = validate_as(PrintedTable, read_yaml(root / path), file=str(path))
     for key, row in table.rows.items():
         if unknown := set(row.only) - set(table.datasets):
             raise ParameterError(f"{path}: rows.{key}.only names {sorted(unknown)[0]!r}, which is not in datasets")
     return table
 
 
-def cells(table: Table) -> Iterator[Cell]:
+def cells(table: PrintedTable) -> Iterator[TableCell]:
     """Yield the cells, the first seed of every row before the further seeds of the paper's own rows."""
     for seed in table.seeds:
         for dataset in table.datasets:
@@ -114,7 +114,7 @@ def cells(table: Table) -> Iterator[Cell]:
                     yield from _columns(table.datasets[dataset], dataset, name, row, seed)
 
 
-def _columns(source: Dataset, dataset: str, name: str, row: PrintedRow, seed: int) -> Iterator[Cell]:
+def _columns(source: Dataset, dataset: str, name: str, row: PrintedRow, seed: int) -> Iterator[TableCell]:
     """Yield the cells of the columns; a system without a preset has the column `default` alone."""
     from epigram.recipes.registry import PRESETS
 
@@ -126,4 +126,4 @@ def _columns(source: Dataset, dataset: str, name: str, row: PrintedRow, seed: in
     }
     for column in source.columns:
         if (system := columns[column]) is not None:
-            yield Cell(dataset, name, column, seed, system)
+            yield TableCell(dataset, name, column, seed, system)

@@ -12,7 +12,7 @@ from epigram.core.files import read_json, write_json
 from epigram.core.records import read_record
 from epigram.evaluation.records.ensemble_record import ENSEMBLE
 from epigram.runner.prefect.sweep import Trial
-from epigram.runner.tables.definition import Cell, Column, Table, cells, read_table
+from epigram.runner.tables.definition import Column, PrintedTable, TableCell, cells, read_table
 from epigram.runner.workspace.request import Request
 
 FOLDER = Path("benchmarks/results/papers")
@@ -56,22 +56,22 @@ def read_results(root: Path, name: str) -> list[CellResult]:
         return []
 
 
-def missing_cells(table: Table, measured: Iterable[CellResult]) -> list[Cell]:
+def missing_cells(table: PrintedTable, measured: Iterable[CellResult]) -> list[TableCell]:
     """Return the cells without a result for their present settings, in the order in which they are measured."""
     done = {_place(each): each.settings for each in measured}
     return [cell for cell in cells(table) if done.get(_place(cell)) != settings(table, cell)]
 
 
-def settings(table: Table, cell: Cell) -> dict[str, Any]:
+def settings(table: PrintedTable, cell: TableCell) -> dict[str, Any]:
     """Return all that the definition says about a cell's training."""
     dataset = table.datasets[cell.dataset]
     view = {**table.views, **dataset.views}[cell.system["view"]]
     return {"source": dataset.source, "system": cell.system, "view": view, "sections": dict(dataset.sections)}
 
 
-def make_trials(name: str, table: Table, missing: Iterable[Cell], root: Path, prefix: str) -> list[Trial]:
+def make_trials(name: str, table: PrintedTable, missing: Iterable[TableCell], root: Path, prefix: str) -> list[Trial]:
     """Return one run for the missing cells of each seed, data set and column; `prefix` begins the runs' names."""
-    groups: dict[tuple[int, str, Column], list[Cell]] = {}
+    groups: dict[tuple[int, str, Column], list[TableCell]] = {}
     for cell in missing:
         groups.setdefault((cell.seed, cell.dataset, cell.column), []).append(cell)
     return [
@@ -83,7 +83,7 @@ def make_trials(name: str, table: Table, missing: Iterable[Cell], root: Path, pr
     ]
 
 
-def _request(table: Table, group: list[Cell], root: Path, run: str) -> Request:
+def _request(table: PrintedTable, group: list[TableCell], root: Path, run: str) -> Request:
     """Return the run of cells of one seed, data set and column."""
     dataset = table.datasets[group[0].dataset]
     views = {**table.views, **dataset.views}
@@ -114,7 +114,7 @@ def record(trial: Trial) -> None:
     write_json(root / FOLDER / f"{name}.json", asdict(TableResults(cells=kept + found)))
 
 
-def _place(cell: Cell | CellResult) -> tuple[str, str, Column, int]:
+def _place(cell: TableCell | CellResult) -> tuple[str, str, Column, int]:
     """Return the place of a cell in the table."""
     return cell.row, cell.dataset, cell.column, cell.seed
 
@@ -124,7 +124,7 @@ def _place_of(trial: Trial) -> tuple[Any, ...]:
     return tuple(trial.values[key] for key in ("dataset", "column", "seed"))
 
 
-def _result(table: Table, cell: Cell, row: dict[str, Any], summary: dict[str, Any]) -> CellResult:
+def _result(table: PrintedTable, cell: TableCell, row: dict[str, Any], summary: dict[str, Any]) -> CellResult:
     """Return the result of a cell from its system's row in the summary of a run."""
     costs = {key: row[key] for key in ("parameters_without_embeddings", "batch_macs", "depth", "depth_pruned")}
     return CellResult(
@@ -143,7 +143,7 @@ def _result(table: Table, cell: Cell, row: dict[str, Any], summary: dict[str, An
     )
 
 
-def remaining_seconds(missing: Iterable[Cell], measured: list[CellResult]) -> tuple[float, int]:
+def remaining_seconds(missing: Iterable[TableCell], measured: list[CellResult]) -> tuple[float, int]:
     """Return the estimated seconds of the missing cells, and how many of them have no estimate.
 
     The estimate is the longest time of the same row and data set, with the time that a run needs beside it.
