@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
@@ -146,6 +146,7 @@ def test_half_a_character_is_named(text: str, kind: str) -> None:
 
 
 @cases(750)
+@example([b"\0\0\0"])  # with its line end, a line end in UTF-32
 @given(st.lists(st.binary(max_size=20) | nasty.map(str.encode), max_size=5))
 def test_lines_from_outside_are_texts_or_named(lines: list[bytes]) -> None:
     try:

@@ -146,10 +146,11 @@ def _detect_wide(head: list[bytes], name: str, first: int) -> str:
     if b"\0" not in data:
         return ""
     readings = _rank(data[: len(data) // 4 * 4], WIDE)
-    if not readings or not readings[0].is_plausible or "\n" not in readings[0].text:
+    best = readings[0] if readings else None
+    if best is None or not best.is_plausible or "\n" not in best.text or not best.text.strip():
         number = next(number for number, line in enumerate(head, first) if b"\0" in line)
         raise DataError(f"{name} {number} has a NUL byte; the input is not text, or is damaged")
-    return readings[0].encoding
+    return best.encoding
 
 
 def _decide(utf8: Sample, others: Sample) -> str:
