@@ -27,7 +27,7 @@ from epigram.workflow.search.halving import Pace, Tried, pace_of, predicted_pace
 
 FEW_TEXTS = 2_000  # training texts up to which the first system is trained without an estimate
 PROBED = 64  # texts of a trial that measures the time
-PAIRS_SLACK = 2.0  # times the estimate that a training on pairs may take: 71 s instead of 40 were measured
+PAIRS_SLACK = 2.0  # times the estimate of a training on pairs; 71 s were measured where it was below 43 s
 IN_PROCESS = Costs(stage=0.2, end=0.0)  # seconds of a step besides its work
 
 

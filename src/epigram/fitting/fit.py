@@ -9,9 +9,9 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal, get_args
 
-from epigram.core.errors import EpigramError
+from epigram.core.errors import EpigramError, ParameterError
 from epigram.fitting.candidates import Prospects
 from epigram.fitting.fitted_model import FittedModel
 from epigram.fitting.inputs import Language, write_raw
@@ -20,6 +20,7 @@ from epigram.process.display import echo
 from epigram.workflow.search.candidates import Candidate, linear
 from epigram.workflow.search.goal import Quality, Stopwatch, parse_goal
 
+Effort = Literal["fast", "good"]  # fast: no training by gradient
 LOG = "fit.log"  # what the steps print
 END_SHARE, END_SECONDS = 0.08, 2.0  # share of the budget, and minimum time, of the comparison and the report
 
@@ -31,7 +32,7 @@ def fit(
     text: str = "text",
     label: str = "label",
     budget: str = "1m",
-    quality: Quality = "good",
+    quality: Effort = "good",
     language: Language | None = None,
     verbose: bool = True,
 ) -> FittedModel:
@@ -39,10 +40,12 @@ def fit(
 
     `data` is texts with `labels` (one each, or a list of them each), a frame or a file with the columns `text` and
     `label`. A column named split, or with the names of splits, gives the splits; without one they are drawn. The
-    `budget` (90s, 20m, 1h) is the time until the model is returned. The first system is the best one by experience that
-    fits into the time; what is left of the time goes to others. Raises ParameterError for arguments that do not fit
-    together, DataError for faults of the texts.
+    `budget` (90s, 20m, 1h) is the time until the model is returned, if no training takes longer than its estimate. The
+    first system is the best one by experience that fits into the time; what is left of the time goes to others. Raises
+    ParameterError for arguments that do not fit together, DataError for faults of the texts.
     """
+    if quality not in get_args(Effort):
+        raise ParameterError(f"quality is {quality!r}; expected {' or '.join(get_args(Effort))}")
     goal = parse_goal(budget, quality)
     watch = Stopwatch(goal.seconds, time.monotonic())
     place = TemporaryDirectory(prefix="epigram-fit-")

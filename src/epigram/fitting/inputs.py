@@ -43,18 +43,8 @@ def write_raw(
         frame = _frame(data, text, label) if labels is None else _columns(data, labels, text, label)
         frame.write_parquet(file)
     found = inspect(file, {"text": text, "label": label, "split": None, "label_separator": None})
-    values = {
-        "name": NAME,
-        "about": "texts given to fit",
-        "language": language or found.language,
-        "task": found.task,
-        "licence": "your own data",
-        "files": [{"path": file.name, "local": file.name, "sha256": sha256(file)}],
-        "read": found.read,
-        "splits": found.splits,
-        "labels": found.labels,
-        "rows": {"all": found.rows},
-    }
+    files = [{"path": file.name, "local": file.name, "sha256": sha256(file)}]
+    values = found.description(NAME, "texts given to fit", files, language)
     write_json(folder / "source.json", values)
     return found.notes
 

@@ -52,7 +52,7 @@ class Steps:
         return self.folder / "compared" / "report.html"
 
     def validate(self) -> None:
-        """Check the texts and split them. Raises DataError for faults in them."""
+        """Check and split the texts, and write the part-of-speech table and the prompt. Raises DataError for faults."""
         from epigram.workflow.augment import write_prompt
         from epigram.workflow.pos_table import write_pos_table
         from epigram.workflow.validate import validate_corpus

@@ -107,7 +107,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("fit texts.txt --out one", "--text review", {"fit.text": "review"}),
     ("fit texts.txt --out one", "--label stars", {"fit.label": "stars"}),
     ("fit texts.txt --out one", "--budget 20m", {"fit.budget": "20m"}),
-    ("fit texts.txt --out one", "--quality best", {"fit.quality": "best"}),
+    ("fit texts.txt --out one", "--quality fast", {"fit.quality": "fast"}),
     ("fit texts.txt --out one", "--language zh", {"fit.language": "zh"}),
     (
         "fit texts.txt --out one",

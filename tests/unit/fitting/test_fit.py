@@ -174,6 +174,7 @@ def test_a_network_without_an_encoder_is_measured_by_a_trial(model: FittedModel)
     [
         ({"budget": "soon"}, "invalid budget 'soon'"),
         ({"quality": "worst"}, "quality is 'worst'"),
+        ({"quality": "best"}, "quality is 'best'; expected fast or good"),  # it would try nothing more
     ],
 )
 def test_invalid_arguments_are_refused_at_once(arguments: dict[str, Any], said: str) -> None:

@@ -186,4 +186,6 @@ def test_an_invalid_table_is_refused(
 def test_the_tables_of_the_project_are_valid() -> None:
     root = Path(__file__).resolve().parents[3]
     for name in table_names(root):
-        assert list(cells(read_table(root, name)))
+        found = list(cells(read_table(root, name)))
+        assert found
+        assert len({cell.name for cell in found}) == len({cell.row for cell in found})  # no two rows are one system

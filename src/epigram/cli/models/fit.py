@@ -17,7 +17,7 @@ def main(
     label: Annotated[str, typer.Option(help="Column of the labels.")] = "label",
     budget: Annotated[str, typer.Option(metavar="TIME", help="Time until the model is written.")] = "1m",
     quality: Annotated[
-        Literal["fast", "good", "best"], typer.Option(help="fast: no fine-tuning; best: more settings of it.")
+        Literal["fast", "good"], typer.Option(help="fast: linear systems on a frozen encoder only.")
     ] = "good",
     language: Annotated[Literal["zh", "en"] | None, typer.Option(help="Language. Default: detected.")] = None,
 ) -> None:

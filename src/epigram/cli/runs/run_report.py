@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from epigram.process.display import echo
 
 if TYPE_CHECKING:
+    from epigram.runner.prefect.sweep import Result
     from epigram.runner.runs.publish import Run
 
 WIDTH = 120  # width of a table if stdout is no terminal
@@ -24,6 +26,14 @@ def print_run(run: Run, root: Path) -> None:
         print_table(comparison_table(run.summary))
         echo(f"report: {folder / 'report.html'}")
         echo(f'model:  {folder / "model"}  (to try it: epigram predict {folder / "model"} "a text")')
+
+
+def print_failures(results: Iterable[Result]) -> int:
+    """Print the error of each failed run of a sweep; return the exit code of the first one, 0 if none failed."""
+    failed = [result for result in results if result.code]
+    for result in failed:
+        echo(f"error: {result.run}: {result.message}", file=sys.stderr)
+    return failed[0].code if failed else 0
 
 
 def print_table(table: Any) -> None:

@@ -69,14 +69,11 @@ def parse_dimension(text: str) -> tuple[str, list[Any]]:
 
 def _report(results: list[Result]) -> int:
     """Print the runs and the best of each data set; return the exit code of the first failed run."""
-    from epigram.cli.runs.run_report import print_table
+    from epigram.cli.runs.run_report import print_failures, print_table
     from epigram.report.terminal import terminal_table
     from epigram.runner.prefect.sweep import best_per_dataset, results_table
 
     print_table(terminal_table(results_table(results)))
     for chosen in best_per_dataset(results):
         echo(f"best on dev: {chosen.describe()}\nreport: runs/{chosen.run}/report.html")
-    for result in results:
-        if result.code:
-            echo(f"error: {result.run}: {result.message}", file=sys.stderr)
-    return next((result.code for result in results if result.code), 0)
+    return print_failures(results)

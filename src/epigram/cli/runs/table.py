@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from epigram.cli.projects.project import find_flow
+from epigram.cli.runs.run_report import print_failures
 from epigram.core.errors import ParameterError
 from epigram.process.display import echo
 
@@ -47,12 +48,10 @@ def main(
     prefix = reservations.reserve(root, None, name)
     with reservations.release_on_exit(root, prefix):
         results = execute_sweep(make_trials(name, table, missing, root, prefix), flow, prefix, 1)
-    for result in results:
-        if result.code:
-            echo(f"error: {result.run}: {result.message}", file=sys.stderr)
+    code = print_failures(results)
     left = len(missing_cells(table, read_results(root, name)))
     echo(f"{name}: {len(missing) - left} of {len(missing)} missing cells measured")
-    sys.exit(next((result.code for result in results if result.code), 0))
+    sys.exit(code)
 
 
 def _list(root: Path, chosen: str) -> None:

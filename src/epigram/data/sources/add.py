@@ -115,18 +115,8 @@ def add_source(
     copy, digest = LOCAL_FOLDER / f"{name}{file.suffix.lower()}", sha256(file)
     if os.path.lexists(root / copy) and not ((root / copy).is_file() and sha256(root / copy) in {digest, *known}):
         raise ParameterError(f"{copy} already exists with other content; choose another --name or move that file")
-    values = {
-        "name": name,
-        "about": f"{shown(file.name)}, added with epigram add",
-        "language": language or found.language,
-        "task": found.task,
-        "licence": "your own data",
-        "files": [{"path": copy.name, "local": copy.as_posix(), "sha256": digest}],
-        "read": found.read,
-        "splits": found.splits,
-        "labels": found.labels,
-        "rows": {"all": found.rows},
-    }
+    files = [{"path": copy.name, "local": copy.as_posix(), "sha256": digest}]
+    values = found.description(name, f"{shown(file.name)}, added with epigram add", files, language)
     content = HEAD + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118)
     if description.exists():
         values = with_own_keys(values, description, keep_language=language is None)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -39,6 +40,21 @@ class Inspection:
     labels: list[str]
     splits: dict[str, list[str]]
     notes: list[str]
+
+    def description(self, name: str, about: str, files: list[dict[str, str]], language: str | None) -> dict[str, Any]:
+        """Return the content of a source's description; a given `language` replaces the guessed one."""
+        return {
+            "name": name,
+            "about": about,
+            "language": language or self.language,
+            "task": self.task,
+            "licence": "your own data",
+            "files": files,
+            "read": self.read,
+            "splits": self.splits,
+            "labels": self.labels,
+            "rows": {"all": self.rows},
+        }
 
 
 def inspect(file: Path, options: Options) -> Inspection:
