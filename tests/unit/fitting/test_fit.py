@@ -15,9 +15,11 @@ from epigram.core.errors import EpigramError, ParameterError
 from epigram.core.files import write_json
 from epigram.evaluation.records.results import Metrics
 from epigram.fitting import candidates
+from epigram.fitting.candidates import IN_PROCESS
 from epigram.fitting.fitted_model import FittedModel
 from epigram.fitting.steps import Steps, StepSettings
 from epigram.models.settings import System
+from epigram.workflow.search.costs import contrastive_seconds
 
 WORDS = {"food": ["soup", "bread", "salt", "taste"], "room": ["bed", "window", "door", "chair"]}
 
@@ -157,6 +159,7 @@ def test_the_measured_speed_decides_what_fits(tmp_path: Path) -> None:
     assert found.fitting(tuned, left=60.0) is None
     longest = found.fitting(tuned, left=10_000.0)
     assert longest is not None and longest.system.train["epochs"] == 8
+    assert found.seconds(pairs) == 2 * contrastive_seconds(pairs, found._probe("sentences"), found.facts, IN_PROCESS)
     assert found.fitting(pairs, left=10.0) is None and found.fitting(pairs, left=10_000.0) is pairs
 
 
