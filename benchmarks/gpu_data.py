@@ -13,7 +13,7 @@ import torch
 from epigram.core.arrays import Ragged
 from epigram.inference.predictors.dataset_batches import default_device
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.models.recipe import ENCODERS, HEADS
 from epigram.nn.encoders.pretrained import PretrainedConfig
 from epigram.nn.heads.linear import LinearConfig
@@ -69,21 +69,21 @@ def bert_config(length: int, *, tiny: bool) -> dict[str, Any]:
     return {"model_type": "bert", "vocab_size": VOCABULARY, "max_position_embeddings": length, **sizes}
 
 
-def bert(length: int, *, tiny: bool) -> Classifier:
+def bert(length: int, *, tiny: bool) -> NeuralClassifier:
     """Return the system `bert` with fresh weights."""
     torch.manual_seed(0)
     data = context(length)
     encoder = PretrainedConfig(backbone=bert_config(length, tiny=tiny)).build(data)
-    return Classifier(encoder, LinearConfig(pool="first", dropout=0.1).build(data, encoder)).to(DEVICE)
+    return NeuralClassifier(encoder, LinearConfig(pool="first", dropout=0.1).build(data, encoder)).to(DEVICE)
 
 
-def system(name: str, length: int) -> Classifier:
+def system(name: str, length: int) -> NeuralClassifier:
     """Return a registered system with fresh weights; its settings are not validated, so pydantic is not needed."""
     torch.manual_seed(0)
     data, recipe = context(length), RECIPES[name]
     encoder_settings, head_settings = dict(recipe.encoder), dict(recipe.head)
     encoder = ENCODERS[encoder_settings.pop("kind")](**encoder_settings).build(data)
-    return Classifier(encoder, HEADS[head_settings.pop("kind")](**head_settings).build(data, encoder)).to(DEVICE)
+    return NeuralClassifier(encoder, HEADS[head_settings.pop("kind")](**head_settings).build(data, encoder)).to(DEVICE)
 
 
 def wait() -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from epigram.models.classifier import Classifier, count_parameters
+from epigram.models.classifier import NeuralClassifier, count_parameters
 from epigram.models.predict import predict
 from epigram.nn.encoders.semantic_perceptron import SemanticPerceptronConfig, SemanticPerceptronEncoder
 from epigram.nn.heads.layer_ensemble import BaseClassifier, LayerEnsembleConfig, LayerEnsembleHead
@@ -293,6 +293,6 @@ def test_table4_parameters(depth: int, printed: int, millions: float) -> None:
     made = LayerEnsembleConfig(mode="control", threshold=XI).build(CONTEXT, stack)
     for remaining in range(5, depth, -1):
         made.adapt(stack.drop, [0.9] * (remaining - 1) + [0.6])
-    counted = count_parameters(Classifier(stack, made), embeddings=False)
+    counted = count_parameters(NeuralClassifier(stack, made), embeddings=False)
     assert counted == printed
     assert round(counted / 1e6, 2) == millions

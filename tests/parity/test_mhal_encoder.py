@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.nn.heads.attention_labeler import AttentionLabelerConfig
 from epigram.nn.layers.types import Tokens
 from tests.parity.readings.mhal_encoder import (
@@ -128,7 +128,7 @@ def test_texts_without_a_word_between_two_others_have_no_loss_of_spellings() -> 
 def test_the_whole_loss_is_the_heads_and_the_language_models() -> None:
     encoder = encoder_of(SAME, lm_weight=0.1, lm_hidden=3)
     head = AttentionLabelerConfig(hidden=9, attention_weight=0.01, query_weight=0.5).build(SAME, encoder)
-    model, (tokens, _) = Classifier(encoder, head).double().train(), spelled_tokens()
+    model, (tokens, _) = NeuralClassifier(encoder, head).double().train(), spelled_tokens()
     alone, cost = head(encoder(tokens), torch.tensor(GOLD)).loss, encoder(tokens).cost
     torch.testing.assert_close(model(tokens, torch.tensor(GOLD)).loss, alone + len(IDS) * cost, check_dtype=False)
 
@@ -136,7 +136,7 @@ def test_the_whole_loss_is_the_heads_and_the_language_models() -> None:
 def test_summed_language_models_make_the_loss_of_a_batch_the_sum_of_its_texts() -> None:
     encoder = encoder_of(SAME, lm_weight=0.1, lm_loss="sum", lm_hidden=3)
     head = AttentionLabelerConfig(hidden=9, attention_weight=0.01).build(SAME, encoder)
-    model, (tokens, _) = Classifier(encoder, head).double().train(), spelled_tokens()
+    model, (tokens, _) = NeuralClassifier(encoder, head).double().train(), spelled_tokens()
     whole = model(tokens, torch.tensor(GOLD)).loss
     parts = [
         model(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.nn.encoders.transformer import Block, TransformerConfig
 from epigram.nn.heads.linear import LinearConfig
 from epigram.nn.layers.attention.correlation import CorrelationAttention, row_norms, standardize
@@ -203,12 +203,12 @@ LABELS = [0, 2, 1, 1]
 POS = np.where(np.arange(13) % 3 == 0, 0.5, 1.0)  # part-of-speech weight of each vocabulary entry
 
 
-def model(encoder: dict[str, Any], fusion: str) -> Classifier:
+def model(encoder: dict[str, Any], fusion: str) -> NeuralClassifier:
     context = DataSpec(vocabulary=13, classes=3, max_length=16, pos_weight=torch.from_numpy(POS).float())
     sizes: dict[str, Any] = {"width": WIDTH, "hidden": 12, "depth": 3, "heads": 1}
     config = TransformerConfig(**sizes, positions="sinusoidal", embedding_norm=False, **encoder)
     built = config.build(context)
-    return scattered(Classifier(built, LinearConfig(fusion=fusion).build(context, built)))
+    return scattered(NeuralClassifier(built, LinearConfig(fusion=fusion).build(context, built)))
 
 
 def states_reading(encoder: Any, ids: list[int], *, weighed: bool) -> list[Array]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.models.recipe import Recipe
 from epigram.nn.encoders.pretrained import PretrainedEncoder
 from epigram.nn.layers.types import DataSpec, Tokens
@@ -80,7 +80,9 @@ def texts(lengths: tuple[int, ...] = (20, 9, 14), seed: int = 0, prefix: tuple[i
     return Tokens(ids.masked_fill(~valid, PAD), valid)
 
 
-def built(folder: Path, head: dict[str, Any] | None = None, **encoder: Any) -> tuple[Classifier, PretrainedEncoder]:
+def built(
+    folder: Path, head: dict[str, Any] | None = None, **encoder: Any
+) -> tuple[NeuralClassifier, PretrainedEncoder]:
     """Return a model in eval mode on the checkpoint in `folder`, and its encoder."""
     torch.manual_seed(1)
     recipe = recipe_of(head, **encoder)

@@ -18,7 +18,7 @@ from torch import nn
 
 from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.nn.heads.layer_ensemble import LayerEnsembleConfig, LayerEnsembleHead
 from epigram.nn.heads.linear import LinearConfig, LinearHead
 from epigram.nn.heads.tagger import TaggerConfig, TaggerHead
@@ -75,7 +75,7 @@ def model_of(*layers: Sequence[int], ensemble: bool = False, deep: bool = False)
     )
     if isinstance(head, LinearHead):
         head.out.load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})
-    return Classifier(stack, head).eval()
+    return NeuralClassifier(stack, head).eval()
 
 
 def tagger_of(*layers: Sequence[int]) -> Any:
@@ -84,7 +84,7 @@ def tagger_of(*layers: Sequence[int]) -> Any:
     head = TaggerHead(TaggerConfig(dropout=0.0), replace(CONTEXT, token_labels=("O", "X")), stack)
     for layer in (head.out, head.token):
         layer.load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})
-    return Classifier(stack, head).eval()
+    return NeuralClassifier(stack, head).eval()
 
 
 def _classifiers(stack: Stack, mode: Any) -> LayerEnsembleHead:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.models.linear_svm import LinearSvm
 from epigram.models.serialization import save
 from epigram.text.tokens.tokenizers import SPECIALS, word_tokenizer
@@ -25,7 +25,7 @@ def saved(name: str, folder: Path, *, multi: bool = False, **frame: Any) -> Path
     with torch.no_grad():
         for weight in model.parameters():  # no weight is zero, so that predictions differ
             weight.add_(0.1 * torch.randn_like(weight))
-    if isinstance(model, Classifier):
+    if isinstance(model, NeuralClassifier):
         model.temperature.fill_(2.5)  # every interface has to apply it
     tokenizer = folder / "tokenizer.json"
     word_tokenizer([*SPECIALS, *(f"w{i}" for i in range(len(SPECIALS), VOCABULARY))]).save(str(tokenizer))

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.models.recipe import ENCODERS, HEADS, parse_part
 from epigram.nn.layers.attention.correlation import CorrelationAttention
 from epigram.nn.layers.types import DataSpec, Tokens
@@ -48,7 +48,7 @@ class Whole:
     text.
     """
 
-    model: Classifier
+    model: NeuralClassifier
     tokens: Tokens
     labels: Tensor
     logits: Array
@@ -66,10 +66,12 @@ def mean_loss(logits: Array) -> float:
     return float(np.mean([cross_entropy(softmax(row), y) for row, y in zip(logits, LABELS, strict=True)]))
 
 
-def built(encoder: dict[str, Any], head: dict[str, Any], context: DataSpec = CONTEXT, gain: float = 1.2) -> Classifier:
+def built(
+    encoder: dict[str, Any], head: dict[str, Any], context: DataSpec = CONTEXT, gain: float = 1.2
+) -> NeuralClassifier:
     """Return a float64 model without dropout whose sums have the same spread at every width."""
     made = parse_part(ENCODERS, encoder, "encoder").build(context)
-    model = Classifier(made, parse_part(HEADS, head, "head").build(context, made))
+    model = NeuralClassifier(made, parse_part(HEADS, head, "head").build(context, made))
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0

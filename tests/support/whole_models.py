@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from tests.parity.readings import cnle as cnle_readings
 from tests.parity.readings import mhal as mhal_readings
 from tests.parity.readings import mhal_encoder
@@ -52,7 +52,7 @@ from tests.support.whole_layers import (
 )
 
 
-def transformer(width: int, **encoder: Any) -> Classifier:
+def transformer(width: int, **encoder: Any) -> NeuralClassifier:
     """Return a Transformer of three layers with a linear head and hook fusion of the layers."""
     sizes = {"kind": "transformer", "width": width, "hidden": width, "depth": 3, "heads": 1, "embedding_norm": False}
     head = {"kind": "linear", "fusion": "hook"}
@@ -116,7 +116,7 @@ def cnle_multi(width: int) -> Whole:
     return Whole(model, padded_ids(IDS, pad_id=5), labels, np.zeros((0, CLASSES)), float(np.mean(losses)))
 
 
-def dmsp(width: int, order: str) -> Classifier:
+def dmsp(width: int, order: str) -> NeuralClassifier:
     """Return a model of three semantic perceptrons, each with its own classifier."""
     sizes = {"width": width, "hidden": width, "depth": 3, "dropout": 0.0, "order": order}
     head = {"kind": "layer_ensemble", "mode": "ensemble", "hidden": width}

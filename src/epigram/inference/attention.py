@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from epigram.core.errors import ParameterError
 from epigram.inference.predictors.base_predictor import list_texts
 from epigram.inference.predictors.predictor import Predictor, shift_spans
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.nn.encoders.pretrained import PretrainedEncoder
 from epigram.nn.heads.layer_ensemble import LayerEnsembleHead
 from epigram.nn.layers.attention.attention_labeler import AttentionLabeler
@@ -70,7 +70,7 @@ class Call(NamedTuple):
 
 
 @torch.inference_mode()
-def maps_of(model: Classifier, tokens: Tokens) -> AttentionMaps:
+def maps_of(model: NeuralClassifier, tokens: Tokens) -> AttentionMaps:
     """Return the maps of `model`, which must be in evaluation mode, for the batch `tokens` (1, L) of one text."""
     with recorded(model, RECORDED) as calls:
         prediction = model(tokens)
@@ -105,7 +105,7 @@ def recorded(model: nn.Module, kinds: tuple[type[nn.Module], ...]) -> Iterator[l
             hook.remove()
 
 
-def _self_attention(model: Classifier, tokens: Tokens, calls: Sequence[Call]) -> Sequence[Tensor]:
+def _self_attention(model: NeuralClassifier, tokens: Tokens, calls: Sequence[Call]) -> Sequence[Tensor]:
     """Return the attention weights (1, H, L, L) of every layer."""
     encoder: Any = model.encoder
     if not isinstance(encoder, PretrainedEncoder):
@@ -118,7 +118,7 @@ def _weights(call: Call) -> Tensor:
     return weights
 
 
-def _votes(model: Classifier, prediction: Prediction) -> dict[str, Array | None]:
+def _votes(model: NeuralClassifier, prediction: Prediction) -> dict[str, Array | None]:
     """Return the weights and the votes of the layers, if there is a classifier on each."""
     if not isinstance(model.head, LayerEnsembleHead) or prediction.parts is None:
         return {}
@@ -169,7 +169,7 @@ def _map_text(predictor: Predictor, text: str) -> TextAttention:
     """Return the maps of one text, which is a batch of its own, so that there is no padding."""
     saved = predictor.saved
     maps = AttentionMaps()
-    if isinstance(saved.model, Classifier) and saved.model.encoder.config.keeps_tokens:
+    if isinstance(saved.model, NeuralClassifier) and saved.model.encoder.config.keeps_tokens:
         maps = maps_of(saved.model, predictor.batches([text]).gather(np.zeros(1, np.int64)))
     arrays = vars(maps)
     if all(each is None for each in arrays.values()):

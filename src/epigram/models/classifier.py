@@ -67,7 +67,7 @@ class ContrastiveClassifierConfig(FrozenClassifierConfig):
     )
 
 
-class Classifier(nn.Module):
+class NeuralClassifier(nn.Module):
     """Text classifier with any encoder and any head. `multi`: a text may have several labels.
 
     In evaluation mode the logits are divided by `temperature`, which is fitted on dev after training (Guo et al., On
@@ -124,12 +124,12 @@ class Classifier(nn.Module):
 
 def decodes(model: nn.Module) -> bool:
     """Return whether the model's head chooses the labels of a text itself, so that no thresholds are tuned."""
-    return isinstance(model, Classifier) and model.head.decodes
+    return isinstance(model, NeuralClassifier) and model.head.decodes
 
 
 def temperature_of(model: nn.Module) -> float:
     """Return the temperature that the model divides its logits by; 1 for a model that has none."""
-    return float(model.temperature) if isinstance(model, Classifier) else 1.0
+    return float(model.temperature) if isinstance(model, NeuralClassifier) else 1.0
 
 
 def count_parameters(model: nn.Module, *, embeddings: bool = True) -> int:

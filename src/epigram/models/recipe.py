@@ -13,7 +13,12 @@ from torch import Tensor, nn
 from epigram.checkpoints.folders import is_sentence_encoder, is_static_model
 from epigram.core.config_types import nearest, shown, validate_as
 from epigram.core.errors import DataError, ParameterError
-from epigram.models.classifier import Classifier, ClassifierConfig, ContrastiveClassifierConfig, FrozenClassifierConfig
+from epigram.models.classifier import (
+    ClassifierConfig,
+    ContrastiveClassifierConfig,
+    FrozenClassifierConfig,
+    NeuralClassifier,
+)
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.random_baseline import RandomBaselineConfig
 from epigram.nn import encoders, heads
@@ -201,7 +206,7 @@ class Recipe:
         if context.vectors is not None:
             set_pretrained_vectors(encoder.token_table, context.vectors)
         head = parse_part(HEADS, self.head, "").build(context, encoder)
-        return Classifier(encoder, head, multi=context.multi)
+        return NeuralClassifier(encoder, head, multi=context.multi)
 
 
 def _encoder_kind(checkpoint: str) -> str:

@@ -26,7 +26,7 @@ from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import atomic_folder, read_json, write_json, write_tensors, write_text
 from epigram.core.machine import is_near_limit
 from epigram.models import manifest
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.models.ensemble import is_thresholds, require_single_model
 from epigram.models.model_card import CARD, model_card
 from epigram.models.recipe import Recipe, settings_of
@@ -134,7 +134,7 @@ def save_changed(
 
 
 def _parts(model: nn.Module) -> dict[str, Any]:
-    if not isinstance(model, Classifier):
+    if not isinstance(model, NeuralClassifier):
         return {"model": settings_of(model.config)}
     return {
         "encoder": settings_of(model.encoder.settings),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from epigram.evaluation.tuning.temperature import fit_temperature
 from epigram.evaluation.tuning.thresholds import tuned_thresholds
 from epigram.inference.predictors.dataset_batches import batches_of, default_device
-from epigram.models.classifier import Classifier, decodes
+from epigram.models.classifier import NeuralClassifier, decodes
 from epigram.models.precision import Precision
 from epigram.models.predict import Predicted, predict
 from epigram.models.text_template import TextTemplate
@@ -20,7 +20,7 @@ from epigram.text.dataset.encoded_dataset import View
 
 def tune(model: Any, view: View, frame: TextTemplate, precision: Precision) -> list[float] | None:
     """Set the temperature of a classifier, which is 1 before, and return the threshold of every label (C,), by dev."""
-    if not isinstance(model, Classifier) and view.task != "multi":
+    if not isinstance(model, NeuralClassifier) and view.task != "multi":
         return None
     predicted = predict(model, batches_of(view, "dev", frame, default_device()), precision=precision)
     return tune_by(model, predicted, np.asarray(view.split("dev").labels))
@@ -34,7 +34,7 @@ def tune_by(model: Any, predicted: Predicted, labels: NDArray[np.integer]) -> li
     are fitted. The thresholds have the best micro-F1; they are 0.5 if the model's head chooses the labels itself, and
     None if a text has one label.
     """
-    if isinstance(model, Classifier):
+    if isinstance(model, NeuralClassifier):
         predicted, temperature = calibrated(predicted, labels)
         model.temperature.fill_(temperature)
     if not predicted.multi:
@@ -49,7 +49,7 @@ def cross_calibrated(
     model: Any, predicted: Predicted, labels: NDArray[np.integer], fold: NDArray[np.integer]
 ) -> Predicted:
     """Return the out-of-fold predictions of a classifier, each fold (N,) with the temperature of the other folds."""
-    if not isinstance(model, Classifier):
+    if not isinstance(model, NeuralClassifier):
         return predicted
     logits = np.empty_like(predicted.logits)
     for number in np.unique(fold):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.nn.encoders.projected_bilstm import ProjectedBiLstmConfig, ProjectedBiLstmEncoder
 from epigram.nn.heads.label_decoder import LabelDecoderConfig, LabelDecoderHead
 from epigram.nn.layers.attention.co_attention import Fusion
@@ -43,21 +43,21 @@ def fusion_reading(fusion: Fusion, x: Array, other: Array) -> Array:
     return paper.fuse(attended, x, [pair(fusion.hidden[0]), pair(fusion.hidden[-1])], pair(fusion.norm))
 
 
-def model_of(seed: int = 0, *, multi: bool = False, **head: Any) -> Classifier:
+def model_of(seed: int = 0, *, multi: bool = False, **head: Any) -> NeuralClassifier:
     context = DataSpec(
         vocabulary=13, classes=CLASSES, max_length=16, multi=multi, label_counts=torch.tensor(COUNTS) if multi else None
     )
     encoder = ProjectedBiLstmConfig(embedding=5, width=WIDTH).build(context)
     config = LabelDecoderConfig(embedding=7, heads=2, hidden=6, **head)
-    return scattered(Classifier(encoder, config.build(context, encoder), multi=multi), seed)
+    return scattered(NeuralClassifier(encoder, config.build(context, encoder), multi=multi), seed)
 
 
-def parts(model: Classifier) -> tuple[ProjectedBiLstmEncoder, LabelDecoderHead]:
+def parts(model: NeuralClassifier) -> tuple[ProjectedBiLstmEncoder, LabelDecoderHead]:
     assert isinstance(model.encoder, ProjectedBiLstmEncoder) and isinstance(model.head, LabelDecoderHead)
     return model.encoder, model.head
 
 
-def story_reading(model: Classifier, ids: list[int]) -> paper.Story:
+def story_reading(model: NeuralClassifier, ids: list[int]) -> paper.Story:
     """Return X_fin, Λ_fin and the decoder's first state for token ids; one BiLSTM reads both sequences."""
     encoder, head = parts(model)
     x, _, _ = bilstm_reading(encoder.bilstm, linear(array(encoder.embedding.token.weight)[ids], *pair(encoder.project)))
@@ -68,12 +68,12 @@ def story_reading(model: Classifier, ids: list[int]) -> paper.Story:
     return paper.Story(text_final, bilstm_reading(head.label_bilstm, fused[1])[0], h, c, projected)
 
 
-def decoder_of(model: Classifier) -> paper.Decoder:
+def decoder_of(model: NeuralClassifier) -> paper.Decoder:
     d = parts(model)[1].decoder
     return paper.Decoder(lstm_of(d.cell), array(d.attend.weight), array(d.combine.weight), array(d.classify.weight))
 
 
-def answer(model: Classifier, labels: torch.Tensor | None = None) -> Prediction:
+def answer(model: NeuralClassifier, labels: torch.Tensor | None = None) -> Prediction:
     with torch.no_grad():
         prediction: Prediction = model(padded_ids(IDS, pad_id=4), labels)
     return prediction
@@ -83,6 +83,6 @@ def indicators(labels: list[list[int]]) -> torch.Tensor:
     return torch.tensor([[int(c in row) for c in range(CLASSES)] for row in labels], dtype=torch.uint8)
 
 
-def search_reading(model: Classifier, ids: list[int], beam: int, most: int) -> tuple[list[int], Array]:
+def search_reading(model: NeuralClassifier, ids: list[int], beam: int, most: int) -> tuple[list[int], Array]:
     story, decoder = story_reading(model, ids), decoder_of(model)
     return paper.greedy(story, decoder, most) if beam == 1 else paper.beam(story, decoder, most, beam)

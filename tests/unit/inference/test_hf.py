@@ -17,7 +17,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTok
 import epigram.hf  # noqa: F401  registers the Auto classes
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.inference.predictors.predictor import Predictor
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.models.predict import predict
 from epigram.models.serialization import load, save
 from epigram.models.text_template import TextTemplate
@@ -79,7 +79,7 @@ def folder_of(
     model = RECIPES[recipe].build(context)
     for weight in model.parameters():  # large weights, so that predictions differ
         torch.nn.init.normal_(weight, std=0.3)
-    if isinstance(model, Classifier):
+    if isinstance(model, NeuralClassifier):
         model.temperature.fill_(2.5)
     path = folder / "tokenizer.json"
     kind.save(str(path))

@@ -13,7 +13,7 @@ import torch
 
 from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.models.predict import predict
 from epigram.nn.encoders.fast_text import FastTextConfig
 from epigram.nn.heads.linear import LinearConfig
@@ -34,12 +34,12 @@ CONFIG = TrainingConfig(
 SOFT = np.random.default_rng(7).dirichlet(np.ones(CLASSES), 40).astype(np.float32)
 
 
-def model_of(*, multi: bool = False, pool: Any = "mean", dropout: float = 0.0, **encoder: Any) -> Classifier:
+def model_of(*, multi: bool = False, pool: Any = "mean", dropout: float = 0.0, **encoder: Any) -> NeuralClassifier:
     torch.manual_seed(0)
     weight = torch.linspace(0.5, 1.5, VOCABULARY)
     context = DataSpec(vocabulary=VOCABULARY, classes=CLASSES, max_length=9, multi=multi, pos_weight=weight)
     built = FastTextConfig(width=6, buckets=BUCKETS, **encoder).build(context)
-    return Classifier(built, LinearConfig(pool=pool, dropout=dropout).build(context, built), multi=multi)
+    return NeuralClassifier(built, LinearConfig(pool=pool, dropout=dropout).build(context, built), multi=multi)
 
 
 def batches(rows: list[list[int]], labels: Any = None, **more: Any) -> TextBatches:

@@ -18,7 +18,7 @@ from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
 from epigram.inference.predictors.dataset_batches import batches_of, template_of
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.models.predict import predict
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
@@ -131,7 +131,7 @@ def folds_of(texts: TextBatches, folder: Path | None = None, held_out: int = 2) 
         kept = folder and folder / f"fold-{number}"
         options = replace(OPTIONS, checkpoints=None if kept is None else Always(kept.with_name(f"{kept.name}-steps")))
 
-        def load_fold(rows: Any = rows) -> tuple[Classifier, TextBatches, TextBatches]:
+        def load_fold(rows: Any = rows) -> tuple[NeuralClassifier, TextBatches, TextBatches]:
             return model_of(), texts.part(rows[0]), texts.part(rows[1])
 
         found.append(Fold(load_fold, options, kept))
@@ -238,7 +238,7 @@ def test_the_saved_model_answers_like_the_trained_one(encoded: Any, tmp_path: Pa
     config = replace(configure("x", recipe), threads=1, min_steps=4)
     train_seed("x", recipe, config, view, None, 0, tmp_path / "trained")
     saved = load(tmp_path / "trained")
-    assert (type(saved.model), saved.model.depth) == (Classifier, 2)
+    assert (type(saved.model), saved.model.depth) == (NeuralClassifier, 2)
     trained = fit_system(setup_of(recipe, config, view)).model
     texts = batches_of(view, "dev", template_of(view, config.max_length, trained), torch.device("cpu"))
     trained.temperature.fill_(float(saved.model.temperature))

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from epigram.core.errors import ParameterError
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.models.predict import predict
 from epigram.models.settings import System
 from epigram.text.settings import ViewSettings
@@ -30,7 +30,7 @@ def head_of(model: Any) -> Any:
     return model.head.out.weight.detach().clone()
 
 
-def trained(recipe: Any = RECIPE, **settings: Any) -> tuple[Classifier, Classifier]:
+def trained(recipe: Any = RECIPE, **settings: Any) -> tuple[NeuralClassifier, NeuralClassifier]:
     """Return the model before and after a training of one step that changes nothing."""
     model, texts = build(recipe), texts_of(recipe)
     before = deepcopy(model)

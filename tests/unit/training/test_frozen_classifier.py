@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from torch import nn
 
 from epigram.core.errors import ParameterError
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.models.predict import predict
 from epigram.models.recipe import HEADS, parse_part
 from epigram.models.settings import System
@@ -86,7 +86,7 @@ def fitted(x: Any, labels: Any, dev: tuple[Any, Any], classes: int = 2, *, multi
     head = parse_part(HEADS, RECIPES[NAME].head, "").build(
         DataSpec(vocabulary=9, classes=classes, max_length=4), encoder
     )
-    model = Classifier(encoder, head, multi=multi)
+    model = NeuralClassifier(encoder, head, multi=multi)
     train, held_out = Chosen(x, labels), Chosen(*dev)
     fit(model, train, held_out)  # type: ignore[arg-type]
     return head.out
@@ -207,7 +207,7 @@ def test_the_encoder_keeps_its_weights() -> None:
 def test_the_final_fit_encodes_only_texts_that_no_fold_has(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[int] = []
 
-    def counting(model: Classifier, texts: Any) -> NDArray[np.float64]:
+    def counting(model: NeuralClassifier, texts: Any) -> NDArray[np.float64]:
         counted.append(len(texts))
         return encode(model, texts)
 
@@ -286,4 +286,4 @@ def test_settings_of_the_training_loop_are_refused(settings: dict[str, Any]) -> 
 def test_any_system_with_a_linear_head_can_be_frozen(encoded: Any) -> None:
     recipe = RECIPES["att_blstm"].changed(model={"kind": "frozen_classifier"}, head={"pool": "max"})
     trained = fit_system(setup_of(recipe, configure("mine", recipe), encoded(EN, "en")))
-    assert (type(trained.model), trained.epoch) == (Classifier, 0)
+    assert (type(trained.model), trained.epoch) == (NeuralClassifier, 0)

@@ -12,7 +12,7 @@ import torch
 from benchmarks.cuda_graphs import GraphSteps
 from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.models.recipe import ENCODERS, HEADS, parse_part
 from epigram.nn.layers.types import DataSpec
 from epigram.recipes.registry import RECIPES
@@ -40,14 +40,14 @@ def texts() -> TextBatches:
     )
 
 
-def model_of(name: str, **changes: Any) -> Classifier:
+def model_of(name: str, **changes: Any) -> NeuralClassifier:
     """Return the model of a registered system without dropout."""
     recipe = RECIPES[name].changed(encoder={"dropout": 0.0, **changes}, head={}, train={})
     context = DataSpec(vocabulary=40, classes=3, max_length=20, pos_weight=torch.ones(40))
     torch.manual_seed(0)
     encoder = parse_part(ENCODERS, recipe.encoder, "encoder").build(context)
     head = parse_part(HEADS, recipe.head, "head")
-    return Classifier(
+    return NeuralClassifier(
         encoder, (replace(head, dropout=0.0) if hasattr(head, "dropout") else head).build(context, encoder)
     )
 

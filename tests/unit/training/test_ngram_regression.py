@@ -18,7 +18,7 @@ from epigram.core.errors import ParameterError
 from epigram.inference.predictors.dataset_batches import batches_of
 from epigram.inference.predictors.predictor import Predictor
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.models.predict import predict
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
@@ -192,4 +192,4 @@ def test_the_system_is_a_classifier_of_the_frozen_kind() -> None:
     recipe = RECIPES["hybrid_linear"]
     assert (recipe.kind, recipe.view, recipe.by_gradient) == ("frozen_classifier", "wordpiece", False)
     model = SMALL.build(DataSpec(vocabulary=9, classes=2, max_length=8))
-    assert isinstance(model, Classifier) and isinstance(model.head, LinearNgramsHead)
+    assert isinstance(model, NeuralClassifier) and isinstance(model.head, LinearNgramsHead)

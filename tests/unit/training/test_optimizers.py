@@ -11,7 +11,7 @@ import torch
 
 from epigram.core.config_types import validate_as
 from epigram.core.errors import ParameterError
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.nn.encoders.transformer import TransformerConfig
 from epigram.nn.heads.linear import LinearConfig
 from epigram.nn.layers.types import DataSpec
@@ -59,7 +59,7 @@ def test_adam_takes_its_moments_from_the_settings() -> None:
 def test_each_layer_has_the_rate_of_the_one_above_it_times_the_decay() -> None:
     context = DataSpec(vocabulary=9, classes=2, max_length=8)
     encoder = TransformerConfig(width=4, heads=1, hidden=4, depth=3).build(context)
-    model = Classifier(encoder, LinearConfig().build(context, encoder))
+    model = NeuralClassifier(encoder, LinearConfig().build(context, encoder))
     chosen = build_optimizer(model, TrainingConfig(learning_rate=0.8, layer_decay=0.5, weight_decay=0.1))
     found = {id(p): (group["lr"], group["weight_decay"]) for group in chosen.param_groups for p in group["params"]}
     assert {id(p) for p in model.parameters()} == set(found)

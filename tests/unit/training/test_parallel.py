@@ -19,7 +19,7 @@ from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError, TryAgainError
 from epigram.core.files import read_json, write_json
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.models.predict import predict
 from epigram.nn.encoders.semantic_perceptron import SemanticPerceptronConfig
 from epigram.nn.encoders.transformer import TransformerConfig
@@ -75,7 +75,7 @@ def train(out: Path) -> None:
     for name, (encoder_config, head_config) in PARTS.items():
         torch.manual_seed(parallel.rank())  # each process starts from other weights and gets those of rank 0
         encoder = encoder_config.build(CONTEXT)
-        model = Classifier(encoder, head_config.build(CONTEXT, encoder))
+        model = NeuralClassifier(encoder, head_config.build(CONTEXT, encoder))
         trainer = Trainer(model, label_objective(texts(33, 0), texts(21, 1), CONFIG), seed=5)
         record = trainer.run()
         where = out / f"{name}.{parallel.rank()}"
@@ -94,7 +94,7 @@ def exchanged() -> dict[str, Any]:
 def run_out_of_memory() -> None:
     """Train the first system of PARTS; the second process is out of memory in its first step."""
     encoder = TransformerConfig(**BLOCK).build(CONTEXT)
-    model = Classifier(encoder, LinearConfig(dropout=0.0).build(CONTEXT, encoder))
+    model = NeuralClassifier(encoder, LinearConfig(dropout=0.0).build(CONTEXT, encoder))
     trainer = Trainer(model, label_objective(texts(33, 0), texts(21, 1), CONFIG), seed=5)
     if parallel.rank():
         trainer.objective.loss = fail  # type: ignore[method-assign]
@@ -109,7 +109,7 @@ def fail(*given: Any) -> Any:
     raise MemoryError
 
 
-def predict_both(model: Classifier, dev: TextBatches, out: Path) -> None:
+def predict_both(model: NeuralClassifier, dev: TextBatches, out: Path) -> None:
     """Write the predictions of all processes together and those of this one alone, and how many texts it read."""
     read: list[int] = []
     counting = model.register_forward_pre_hook(lambda model, given: read.append(len(given[0].ids)))

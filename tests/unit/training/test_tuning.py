@@ -16,7 +16,7 @@ from scipy.special import log_softmax
 from epigram.inference.predictors.dataset_batches import batches_of, data_spec_of, template_of
 from epigram.inference.predictors.measure import measure
 from epigram.inference.predictors.predictor import Predictor
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.models.predict import Predicted, predict
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
@@ -100,7 +100,7 @@ def test_a_pruned_model_has_a_temperature_of_its_own(tmp_path: Path, encoded: Ca
 def test_training_ignores_the_temperature(encoded: Callable[..., View], corpus: Any) -> None:
     """A model divides its logits in evaluation mode only, and its loss is that of the unscaled logits."""
     view = encoded(corpus, language="en")
-    model: Classifier = RECIPE.build(data_spec_of(view, 16))
+    model: NeuralClassifier = RECIPE.build(data_spec_of(view, 16))
     texts = batches_of(view, "dev", template_of(view, 16))
     batch, labels = texts.gather(np.arange(8)), texts.targets(np.arange(8))
     model.eval()

@@ -22,7 +22,7 @@ from epigram.evaluation.tokens.word_predictions import Words, word_probabilities
 from epigram.inference.predictors.dataset_batches import batches_of, default_device
 from epigram.inference.predictors.predictor import Predictor
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import Classifier, count_parameters, decodes, temperature_of
+from epigram.models.classifier import NeuralClassifier, count_parameters, decodes, temperature_of
 from epigram.models.complexity import batch_macs, flops, milliseconds
 from epigram.models.manifest import TrainingFacts
 from epigram.models.precision import Precision, matmul_precision, prepare_for_inference
@@ -100,7 +100,7 @@ def measure(folder: Path, view: View) -> Measurement:
 
 
 def _classifier_accuracies(model: Any, predicted: Mapping[str, Predicted], view: View) -> list[ClassifierAccuracy]:
-    names = model.head.part_names if isinstance(model, Classifier) else ()  # a linear SVM has no separate head
+    names = model.head.part_names if isinstance(model, NeuralClassifier) else ()  # a linear SVM has no separate head
     if not names or view.folds:
         return []
     dev, test = (predicted[name].scores(np.array(view.split(name).labels)) for name in ("dev", "test"))

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from epigram.core.files import atomic_folder, write_tensors
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import Classifier, count_parameters
+from epigram.models.classifier import NeuralClassifier, count_parameters
 from epigram.models.predict import Array, Predicted, gold_labels
 from epigram.training import fitters
 from epigram.training.fitters import FitOptions, Fold, FoldResults, Trained, choose_on_folds
@@ -28,7 +28,7 @@ LOGITS, VOTES = "logits.safetensors", "votes"
 
 
 @fitters.register("classifier")
-def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, options: FitOptions) -> Trained:
+def fit_model(model: NeuralClassifier, train: TextBatches, dev: TextBatches | None, options: FitOptions) -> Trained:
     """Train the model and select the weights on `dev`, or train it by the plan of a cross-validation.
 
     With checkpoints, the training resumes from the latest one.

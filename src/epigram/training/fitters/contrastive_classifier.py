@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.training import fitters
 from epigram.training.fitters import FitOptions, Fold, FoldResults, Trained, closed_form
 from epigram.training.fitters.frozen_classifier import choose_head, encode, make_problem
@@ -19,7 +19,7 @@ from epigram.training.resume import mark_finished, read_finished
 
 
 @fitters.register("contrastive_classifier")
-def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, options: FitOptions) -> Trained:
+def fit_model(model: NeuralClassifier, train: TextBatches, dev: TextBatches | None, options: FitOptions) -> Trained:
     """Train the encoder for all planned steps, then fit the head on the CPU; dev or the folds choose its settings.
 
     With checkpoints, the training resumes from the latest one.
@@ -49,7 +49,7 @@ def _fold_problem(fold: Fold) -> Any:
     return make_problem(model, train, dev, fold.options, encodings)
 
 
-def _train_encoder(model: Classifier, train: TextBatches, options: FitOptions) -> None:
+def _train_encoder(model: NeuralClassifier, train: TextBatches, options: FitOptions) -> None:
     """Train the encoder on pairs of `train`."""
     objective = Contrastive(train, options.config)
     trainer = Trainer(

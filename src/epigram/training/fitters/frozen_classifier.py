@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.models.precision import matmul_precision
 from epigram.models.predict import Predicted, batch_limits, gold_labels
 from epigram.nn.heads.linear import LinearHead
@@ -53,7 +53,7 @@ class LogisticOptions(NamedTuple):
 
 
 @fitters.register("frozen_classifier")
-def fit_model(model: Classifier, train: TextBatches, dev: TextBatches | None, options: FitOptions) -> Trained:
+def fit_model(model: NeuralClassifier, train: TextBatches, dev: TextBatches | None, options: FitOptions) -> Trained:
     """Fit the head on the CPU; the encoder runs on the device of the texts."""
     choice: FoldChoice | None = options.choice
     encodings = Encodings.of(encode if choice is None else choice.known.of, model, train, dev)
@@ -80,7 +80,7 @@ def choose_head(problems: Sequence[Any]) -> FoldResults:
 
 
 def make_problem(
-    model: Classifier, train: TextBatches, dev: TextBatches | None, options: FitOptions, encodings: Encodings
+    model: NeuralClassifier, train: TextBatches, dev: TextBatches | None, options: FitOptions, encodings: Encodings
 ) -> Any:
     """Return the problem of fitting the head of `model` to encodings of the texts."""
     if isinstance(model.head, LinearNgramsHead):
@@ -88,7 +88,7 @@ def make_problem(
     return LogisticProblem(model, train, dev, encodings, options.config.class_weight)
 
 
-def fit(model: Classifier, train: TextBatches, dev: TextBatches, class_weight: ClassWeight = "none") -> None:
+def fit(model: NeuralClassifier, train: TextBatches, dev: TextBatches, class_weight: ClassWeight = "none") -> None:
     """Set the head's linear layer to the logistic regression with the penalty that has the lowest loss on `dev`."""
     problem = LogisticProblem(model, train, dev, Encodings.of(encode, model, train, dev), class_weight)
     problem.install(model, problem.choose([problem]))
@@ -103,7 +103,7 @@ class LogisticProblem:
 
     def __init__(
         self,
-        model: Classifier,
+        model: NeuralClassifier,
         train: TextBatches,
         dev: TextBatches | None,
         encodings: Encodings,
@@ -156,7 +156,7 @@ class LogisticProblem:
         weight, bias = self._solutions[penalty]
         return (weight if self.prior is None or strength == 0.0 else weight + strength * self.prior), bias
 
-    def install(self, model: Classifier, settings: LogisticSettings) -> None:
+    def install(self, model: NeuralClassifier, settings: LogisticSettings) -> None:
         """Set the linear layer of `model`, which contains the standardization."""
         (weight, bias), layer = self.solution(settings), cast(LinearHead, model.head).out
         with torch.no_grad():
@@ -165,7 +165,7 @@ class LogisticProblem:
 
 
 @torch.inference_mode()
-def encode(model: Classifier, texts: TextBatches) -> NDArray[np.float64]:
+def encode(model: NeuralClassifier, texts: TextBatches) -> NDArray[np.float64]:
     """Return the encodings (N, D) that the head's linear layer reads, in the precision of predictions."""
     model.eval()
     head = cast(LinearHead, model.head)

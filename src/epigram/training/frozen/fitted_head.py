@@ -9,7 +9,7 @@ import numpy as np
 
 from epigram.core.effects import unused
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.training.config import ClassWeight, TrainingConfig
 from epigram.training.fitters import frozen_classifier
 
@@ -17,7 +17,7 @@ ROWS = 2_000  # texts of the regression at most
 JUDGES = 10  # one of so many texts judges the penalty
 
 
-def can_fit_head(model: Classifier, train: TextBatches) -> bool:
+def can_fit_head(model: NeuralClassifier, train: TextBatches) -> bool:
     """Return whether the head can start from a regression on `train`: not on one text, nor on a student's labels.
 
     The labels of a student are probabilities.
@@ -27,7 +27,7 @@ def can_fit_head(model: Classifier, train: TextBatches) -> bool:
     return classes and len(train) > 1 and "train.fitted_head" not in without_effect
 
 
-def fit_head(model: Classifier, train: TextBatches, class_weight: ClassWeight) -> None:
+def fit_head(model: NeuralClassifier, train: TextBatches, class_weight: ClassWeight) -> None:
     """Set the head of `model` to the regression on at most ROWS random texts of `train`; dev has no part in it."""
     rows = np.random.default_rng(0).permutation(len(train))[:ROWS]
     judges = max(1, len(rows) // JUDGES)

@@ -13,9 +13,9 @@ from safetensors.torch import load_file
 
 from epigram.core.files import atomic_folder, write_tensors
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 
-Encode = Callable[[Classifier, TextBatches], NDArray[np.float64]]
+Encode = Callable[[NeuralClassifier, TextBatches], NDArray[np.float64]]
 Floats = NDArray[np.floating[Any]]
 FILE = "encodings.safetensors"
 
@@ -28,7 +28,7 @@ class Encodings(NamedTuple):
     names: Floats | None = None
 
     @classmethod
-    def of(cls, encode: Encode, model: Classifier, train: TextBatches, dev: TextBatches | None) -> Encodings:
+    def of(cls, encode: Encode, model: NeuralClassifier, train: TextBatches, dev: TextBatches | None) -> Encodings:
         """Return the encodings of `train`, of `dev` and of the label names of `train`, if there are any."""
         more = (None if texts is None else encode(model, texts) for texts in (dev, train.label_names))
         return cls(encode(model, train), *more)
@@ -53,7 +53,7 @@ class KnownEncodings:
         self._weights: dict[str, torch.Tensor] = {}
         self._found: dict[bytes, NDArray[np.float64]] = {}
 
-    def of(self, model: Classifier, texts: TextBatches) -> NDArray[np.float64]:
+    def of(self, model: NeuralClassifier, texts: TextBatches) -> NDArray[np.float64]:
         """Return the encodings (N, D) of `texts`."""
         weights = model.state_dict()
         if not _equal(weights, self._weights):

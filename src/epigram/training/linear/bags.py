@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from epigram.core.arrays import Ragged
 from epigram.models.batches import Rows, TextBatches
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.nn.encoders.fast_text import FastTextEncoder
 from epigram.nn.heads.linear import LinearHead
 from epigram.nn.layers.attention.pos_weighting import token_weights
@@ -41,7 +41,7 @@ def learns_from_bags(model: nn.Module, config: TrainingConfig) -> bool:
     The head must read the mean of a text's states. Gradients of several processes are summed as dense tensors, a GPU is
     fast with these, and PyTorch clips no sparse ones.
     """
-    if not isinstance(model, Classifier) or not isinstance(model.encoder, FastTextEncoder):
+    if not isinstance(model, NeuralClassifier) or not isinstance(model.encoder, FastTextEncoder):
         return False
     mean = isinstance(model.head, LinearHead) and model.head.pool == "mean"
     on_cpu = model.temperature.device.type == "cpu"

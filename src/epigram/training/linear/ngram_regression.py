@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix, hstack
 
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.models.predict import Predicted, gold_labels
 from epigram.nn.heads.linear_ngrams import LinearNgramsHead
 from epigram.training.fitters import FitOptions, pool
@@ -47,7 +47,7 @@ class NgramProblem:
 
     def __init__(
         self,
-        model: Classifier,
+        model: NeuralClassifier,
         train: TextBatches,
         dev: TextBatches | None,
         encodings: Encodings,
@@ -122,7 +122,7 @@ class NgramProblem:
     def _row_space(self) -> tuple[Floats, Floats | None]:
         return in_row_space(self.train.encodings)
 
-    def install(self, model: Classifier, choice: NgramChoice) -> None:
+    def install(self, model: NeuralClassifier, choice: NgramChoice) -> None:
         """Set the weights of the head of `model`, which contain the standardization."""
         head, (weight, bias), width = cast(LinearNgramsHead, model.head), self.solution(choice), len(self.mean)
         weight, bias = weight * choice.factor, bias * choice.factor

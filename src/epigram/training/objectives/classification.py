@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import Classifier
+from epigram.models.classifier import NeuralClassifier
 from epigram.models.precision import matmul_precision
 from epigram.models.predict import Predicted, dev_score, gold_labels
 from epigram.nn.layers.loss import PLAIN, LossOptions
@@ -64,7 +64,7 @@ class Classification(Objective):
 
     def prepare(self, model: Any) -> None:
         """Set the options of the head's loss of text labels."""
-        if isinstance(model, Classifier):
+        if isinstance(model, NeuralClassifier):
             model.head.loss_options = loss_options(self.config, self.train)
 
     def epoch(self, order: np.random.Generator) -> Batches:
