@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError
+    from epigram.fitting.classifier import Classifier
     from epigram.fitting.fit import fit
     from epigram.fitting.fitted_model import FittedModel
     from epigram.inference.attention import TextAttention, attention_maps
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BasePredictor",
+    "Classifier",
     "DataError",
     "EnsemblePredictor",
     "EpigramError",
@@ -45,6 +47,7 @@ __all__ = [
 
 MODULES = {
     "epigram.core.errors": ("DataError", "EpigramError", "InputMissingError", "ParameterError"),
+    "epigram.fitting.classifier": ("Classifier",),
     "epigram.fitting.fit": ("fit",),
     "epigram.fitting.fitted_model": ("FittedModel",),
     "epigram.inference.attention": ("TextAttention", "attention_maps"),

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from epigram.core.errors import EpigramError, ParameterError
 from epigram.fitting.candidates import Prospects
-from epigram.fitting.fitted_model import FittedModel
+from epigram.fitting.fitted_model import PREFIX, FittedModel
 from epigram.fitting.inputs import Language, write_raw
 from epigram.fitting.steps import Steps, StepSettings
 from epigram.process.display import echo
@@ -48,7 +48,7 @@ def fit(
         raise ParameterError(f"quality is {quality!r}; expected {' or '.join(get_args(Effort))}")
     goal = parse_goal(budget, quality)
     watch = Stopwatch(goal.seconds, time.monotonic())
-    place = TemporaryDirectory(prefix="epigram-fit-")
+    place = TemporaryDirectory(prefix=PREFIX)
     steps = Steps(Path(place.name), StepSettings())
     with (steps.folder / LOG).open("w", encoding="utf-8") as log:
         say = _printer(verbose, log)

@@ -20,6 +20,8 @@ from epigram.evaluation.records.summary import Summary
 from epigram.fitting.steps import Steps
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
 
+PREFIX = "epigram-fit-"  # the name of a temporary folder begins so
+
 
 def check_target(folder: Path) -> Path:
     """Return the file of the report of a model that is saved as `folder`.
@@ -90,6 +92,22 @@ class FittedModel:
         shutil.copytree(self.steps.chosen, target)
         shutil.copyfile(self.steps.report, report)
         return target
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what `pickle` keeps: the files of the comparison with the model, as bytes, without the texts."""
+        root = self.steps.folder
+        files = [path for path in self.steps.chosen.parent.rglob("*") if path.is_file()]
+        kept = {name: value for name, value in vars(self).items() if name not in {"place", "steps", "predictor"}}
+        return {**kept, "settings": self.steps.settings, "files": {f.relative_to(root): f.read_bytes() for f in files}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Write the files to a new temporary folder; the model in it is loaded like any saved one."""
+        place = TemporaryDirectory(prefix=PREFIX)
+        steps = Steps(Path(place.name), state.pop("settings"))
+        for name, content in state.pop("files").items():
+            (steps.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (steps.folder / name).write_bytes(content)
+        vars(self).update(state, place=place, steps=steps)
 
     def _repr_html_(self) -> str:
         """Return the report for a notebook."""

@@ -53,7 +53,7 @@ def _columns(texts: Iterable[Any], labels: Iterable[Any], text: str, label: str)
     """Return texts and labels as a frame; numbers and truth values become their text."""
     import polars as pl
 
-    listed, given = _as_list(texts, "texts"), _as_list(labels, "labels")
+    listed, given = as_list(texts, "texts"), as_list(labels, "labels")
     if len(listed) != len(given):
         raise ParameterError(f"fit: there are {len(listed):,} texts and {len(given):,} labels; expected as many")
     if wrong := [each for each in listed if not isinstance(each, str)]:
@@ -71,12 +71,12 @@ def _is_missing(label: Any) -> bool:
     return label is None or (isinstance(label, float) and math.isnan(label))
 
 
-def _as_list(values: Iterable[Any], what: str) -> list[Any]:
+def as_list(values: Iterable[Any], what: str) -> list[Any]:
     """Return the values of a list, an array or a series. Raises ParameterError for one string or a mapping."""
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         raise ParameterError(f"fit: {what} is {type(values).__name__}; expected a list, an array or a series")
-    found = values.tolist() if hasattr(values, "tolist") else list(values)
-    return list(found)
+    convert = getattr(values, "to_list", None) or getattr(values, "tolist", None)  # elements as Python's own types
+    return list(values if convert is None else convert())
 
 
 def _frame(data: Any, text: str, label: str) -> pl.DataFrame:
