@@ -1,7 +1,8 @@
-"""Write the tables of docs/papers from benchmarks/published.csv and the measured cells: python -m benchmarks.papers.
+"""Write the tables and figures of docs/papers from what is measured and benchmarks/published.csv.
 
-`epigram table NAME` measures the cells, `python -m benchmarks.paper_counts` counts the data sets. A page has a block
-for each table.
+python -m benchmarks.papers writes them; `epigram table NAME` measures the cells of a table or a curve,
+`python -m benchmarks.paper_counts` counts the data sets, and `python -m benchmarks.paper_matrices` records matrices. A
+page has a block for each table and figure.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
 
+from benchmarks.paper_figures import FIGURES
 from benchmarks.timing import ROOT
-from epigram.core.files import read_json
+from epigram.core.files import read_json, write_text
 from epigram.runner.tables.definition import Column, Dataset, PrintedRow, PrintedTable, cells, read_table
 from epigram.runner.tables.results import CellResult, missing_cells, read_results, remaining_seconds, settings
 
 PAGES = ROOT / "docs/papers"
+IMAGES = PAGES / "images"
 PUBLISHED = ROOT / "benchmarks/published.csv"
 COUNTS = ROOT / "benchmarks/results/papers/counts.json"
-BLOCK = re.compile(r"<!-- (table|counts): (\S+) -->\n(.*?)<!-- /\1 -->\n", re.DOTALL)
+BLOCK = re.compile(r"<!-- (table|counts|figure): (\S+) -->\n(.*?)<!-- /\1 -->\n", re.DOTALL)
 HEAD = "| data set | row | metric | printed | paper's settings | less printed | epigram's defaults | verdict |"
 COUNTS_HEAD = "| data set | quantity | printed | ours | difference |"
 COSTS = {"parameters_without_embeddings": 1e-6, "batch_macs": 1e-9, "depth_pruned": 1.0}  # to the printed unit
@@ -174,9 +177,18 @@ def difference(printed: str, ours: float | str) -> str:
     return f"{gap:+.{0 if number[3] else digits}f}" if gap else "0"
 
 
+def pictured(name: str) -> str:
+    """Return the Markdown of a figure, or how to make it."""
+    figure = FIGURES[name]
+    if figure.drawn(name) is None:
+        time = f"about {figure.minutes} minutes for one seed on two cores"
+        return f"**{figure.title}**: not measured yet; `{figure.command(name)}` ({time}).\n"
+    return f"![{figure.title}](images/{name}.svg)\n\n{figure.data(name)}\n"
+
+
 def written(page: Path) -> str:
-    """Return the text of a page with its tables."""
-    write = {"table": rendered, "counts": counted}
+    """Return the text of a page with its tables and figures."""
+    write = {"table": rendered, "counts": counted, "figure": pictured}
     return BLOCK.sub(
         lambda block: f"<!-- {block[1]}: {block[2]} -->\n{write[block[1]](block[2])}<!-- /{block[1]} -->\n",
         page.read_text(encoding="utf-8"),
@@ -184,7 +196,10 @@ def written(page: Path) -> str:
 
 
 def main() -> None:
-    """Rewrite the tables of all pages."""
+    """Rewrite the tables of all pages, and draw the figures."""
+    for name, figure in FIGURES.items():
+        if (drawing := figure.drawn(name)) is not None:
+            write_text(IMAGES / f"{name}.svg", drawing)
     for page in sorted(PAGES.glob("*.md")):
         page.write_text(written(page), encoding="utf-8")
 

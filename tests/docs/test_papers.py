@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 from benchmarks import paper_counts, papers
-from benchmarks.papers import PAGES, Measured, Place, difference, measured, published, verdict, written
+from benchmarks.paper_figures import FIGURES, Curve
+from benchmarks.papers import IMAGES, PAGES, Measured, Place, difference, measured, published, verdict, written
 from epigram.core.config_types import validate_as
 from epigram.core.files import read_json
 from epigram.evaluation.comparison.comparison import compare
@@ -61,9 +62,27 @@ def test_the_pages_are_what_the_script_writes(page: Path) -> None:
 def test_every_table_has_a_block_on_its_page_and_only_there(page: Path) -> None:
     found = [(kind, name) for kind, name, _ in papers.BLOCK.findall(TEXTS[page.stem])]
     assert [name for kind, name in found if kind == "table"] == [
-        name for name, table in TABLES.items() if table.page == page.stem
+        name for name, table in TABLES.items() if table.page == page.stem and table.printed
     ]
     assert len(re.findall(r"^<!-- (?!/)", TEXTS[page.stem], re.MULTILINE)) == len(found), "a block without its end"
+
+
+def test_every_figure_is_on_one_page_and_a_curve_has_its_sweep() -> None:
+    found = {
+        name: page for page, text in TEXTS.items() for kind, name, _ in papers.BLOCK.findall(text) if kind == "figure"
+    }
+    assert found.keys() == FIGURES.keys()
+    assert {name: found[name] for name, figure in FIGURES.items() if isinstance(figure, Curve)} == {
+        name: table.page for name, table in TABLES.items() if not table.printed
+    }
+
+
+def test_the_figures_are_what_the_script_draws() -> None:
+    drawn = {f"{name}.svg": figure.drawn(name) for name, figure in FIGURES.items()}
+    wanted = {name: text for name, text in drawn.items() if text is not None}
+    files = {path.name: path.read_text(encoding="utf-8") for path in IMAGES.glob("*")}
+    assert files == wanted, "run python -m benchmarks.papers"
+    assert all(len(text) < 100_000 for text in files.values())
 
 
 def test_every_table_of_counts_is_on_one_page() -> None:

@@ -20,7 +20,7 @@ def main(
         bool, typer.Option("--list", help="List the tables and what is not measured, and run nothing.")
     ] = False,
 ) -> None:
-    """Measure the cells of a printed table that have no result yet, by runs of the pipeline.
+    """Measure the cells of a printed table, or of a figure's sweep, that have no result yet, by runs of the pipeline.
 
     Each run trains the systems of one data set with one seed. Its cells are added to benchmarks/results/papers as soon
     as it ends, so the command can be stopped at any time: it continues with the cells that are missing, and stages that

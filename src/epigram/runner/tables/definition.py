@@ -53,10 +53,11 @@ class PrintedRow(Strict):
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedTable(Strict):
-    """One or more printed tables of the same trainings; `page` is their page in docs/papers.
+    """One or more printed tables of the same trainings, or the sweep of a figure; `page` is their page in docs/papers.
 
     `printed` has the tables by their name in benchmarks/published.csv, each with its metrics by their printed name; a
-    metric is the name of a score in a run's summary. `absent` says why a data set or a row cannot be measured.
+    metric is the name of a score in a run's summary. It is empty for a figure. `absent` says why a data set or a row
+    cannot be measured.
     """
 
     title: str

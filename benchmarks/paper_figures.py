@@ -1,0 +1,174 @@
+"""The figures of docs/papers: curves of the sweeps in benchmarks/tables, and heat maps of recorded matrices.
+
+`epigram table NAME` measures a sweep, `python -m benchmarks.paper_matrices NAME` records matrices, and
+`python -m benchmarks.papers` draws what is there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.paper_svg import Panel, Point, curves, heat_maps
+from benchmarks.timing import ROOT
+from epigram.core.errors import InputMissingError
+from epigram.core.records import read_record
+from epigram.runner.tables.definition import PrintedTable, cells, read_table
+from epigram.runner.tables.results import CellResult, missing_cells, read_results
+
+FOLDER = ROOT / "benchmarks/results/papers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matrices:
+    """The matrices of a figure, and the models that gave them.
+
+    `rows` is the number of training texts, `systems` has the changed settings and `scores` the test accuracy of each.
+    """
+
+    source: str
+    rows: int
+    systems: dict[str, dict[str, Any]]
+    scores: dict[str, float]
+    text: str
+    panels: list[Panel]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A score over a setting: the results of the sweep benchmarks/tables/NAME.yaml.
+
+    `minutes` is the time of one seed on two cores. `place` returns the setting of a system, and `lines` has the name of
+    each recipe's line.
+    """
+
+    title: str
+    minutes: int
+    place: Callable[[Mapping[str, Any]], float]
+    lines: Mapping[str, str]
+    score: str
+    x: str
+    y: str
+
+    def command(self, name: str) -> str:
+        """Return the command that measures the cells of the sweep."""
+        return f"epigram table {name}"
+
+    def drawn(self, name: str) -> str | None:
+        """Draw the curve if every row has its first seed."""
+        table, found = read_table(ROOT, name), read_results(ROOT, name)
+        if any(cell.seed == table.seeds[0] for cell in missing_cells(table, found)):
+            return None
+        return curves(self.points(table, found), x=self.x, y=self.y)
+
+    def points(self, table: PrintedTable, found: list[CellResult]) -> dict[str, list[Point]]:
+        """Return the points of each line, in percent; a cell whose settings have changed does not count."""
+        missing, values = missing_cells(table, found), dict[str, dict[float, list[float]]]()
+        scores = {(each.dataset, each.row, each.column, each.seed): each.scores[self.score] for each in found}
+        for cell in cells(table):
+            score = scores.get((cell.dataset, cell.row, cell.column, cell.seed))
+            if cell not in missing and score is not None:
+                line = values.setdefault(self.lines[cell.system["recipe"]], {})
+                line.setdefault(self.place(cell.system), []).append(100 * score)
+        return {name: [Point(x, tuple(line[x])) for x in sorted(line)] for name, line in values.items()}
+
+    def data(self, name: str) -> str:
+        """Return how many seeds there are of each point."""
+        table, found = read_table(ROOT, name), read_results(ROOT, name)
+        seeds = len(table.seeds) - len({cell.seed for cell in missing_cells(table, found)})
+        return f"Test scores of {seeds} seed{'s' if seeds > 1 else ''} with epigram's defaults."
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeatMaps:
+    """Recorded matrices of small models; `minutes` as in `Curve`."""
+
+    title: str
+    minutes: int
+
+    def command(self, name: str) -> str:
+        """Return the command that trains the models and records their matrices."""
+        return f"EPIGRAM_MIRROR=FOLDER python -m benchmarks.paper_matrices {name}"
+
+    def drawn(self, name: str) -> str | None:
+        """Draw the recorded matrices."""
+        try:
+            return heat_maps(self.recorded(name).panels)
+        except InputMissingError:
+            return None
+
+    def data(self, name: str) -> str:
+        """Return what the models are trained on, and their scores."""
+        found = self.recorded(name)
+        scores = ", ".join(f"`{system}` {100 * score:.1f}" for system, score in found.scores.items())
+        return (
+            f"One small model each, trained on {found.rows:,} texts of the source `{found.source}` with one seed; "
+            f"test accuracy: {scores}."
+        )
+
+    def recorded(self, name: str) -> Matrices:
+        """Read the matrices. Raises InputMissingError if they are not recorded."""
+        return read_record(Matrices, FOLDER / f"{name}.json")
+
+
+def hook_place(system: Mapping[str, Any]) -> float:
+    """Return √(b/a), where the hook is lowest."""
+    return math.sqrt(system["head"]["hook_b"] / system["head"]["hook_a"])
+
+
+def labelled_share(system: Mapping[str, Any]) -> float:
+    """Return the percentage of the training sentences with word labels."""
+    return 100.0 * float(system.get("train", {}).get("token_supervision", 0.0))
+
+
+FIGURES: dict[str, Curve | HeatMaps] = {
+    "hth_figure_6": Curve(
+        title="Weighted F1 on COLD over γ",
+        minutes=60,
+        place=lambda system: float(system["head"]["gamma"]),
+        lines={"bert_pta": "bert_pta"},
+        score="weighted_f1",
+        x="γ",
+        y="weighted F1, %",
+    ),
+    "hth_attention": HeatMaps(
+        title="Attention before and after the head-to-head step",
+        minutes=5,
+    ),
+    "transformer_f_figure_3": Curve(
+        title="Accuracy on CED over √(b/a)",
+        minutes=10,
+        place=hook_place,
+        lines={"transformer_f": "transformer_f"},
+        score="accuracy",
+        x="√(b/a)",
+        y="accuracy, %",
+    ),
+    "transformer_f_attention": HeatMaps(
+        title="Self-attention and correlation attention of a sentence",
+        minutes=5,
+    ),
+    "cnle_attention": HeatMaps(
+        title="Co-attention of a text and its labels",
+        minutes=3,
+    ),
+    "dmsp_votes": HeatMaps(
+        title="Votes by depth with and without depth control",
+        minutes=3,
+    ),
+    "mhal_figure_3": Curve(
+        title="F1\\* of the words of SST over the share of sentences with word labels",
+        minutes=90,
+        place=labelled_share,
+        lines={"mhal_joint": "MHAL-joint", "mhal_tok": "MHAL-tok", "mhal_zero": "MHAL-zero"},
+        score="token_f1",
+        x="sentences with word labels, %",
+        y="F1* of the words, %",
+    ),
+    "mhal_heads": HeatMaps(
+        title="Heads of MHAL over a sentence",
+        minutes=5,
+    ),
+}
