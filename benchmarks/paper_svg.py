@@ -76,7 +76,7 @@ def length(words: str) -> int:
 
 
 def heat_maps(panels: Sequence[Panel]) -> str:
-    """Draw each matrix as a heat map: the opacity of a cell is its share of the largest value of its panel."""
+    """Draw each matrix as a heat map: the opacity rises from the smallest to the largest value of the panel."""
     drawn = [_heat_map(panel) for panel in panels]
     widest = max(width for width, _, _ in drawn)
     columns = 2 if len(drawn) > 1 and 2 * widest + 3 * GAP <= SIDE_BY_SIDE else 1
@@ -91,14 +91,14 @@ def heat_maps(panels: Sequence[Panel]) -> str:
 
 def _heat_map(panel: Panel) -> tuple[int, int, str]:
     """Return the width, the height and the shapes of a heat map."""
-    largest = max(map(max, panel.values))
+    smallest, largest = min(map(min, panel.values)), max(map(max, panel.values))
     numbers = len(panel.rows) * len(panel.columns) <= NUMBERED
     wide = WIDE if numbers else CELL
     level = all(length(name) <= wide for name in panel.columns)
     left = max(map(length, panel.rows)) + 6
     top = LINE + 6 + (LINE if level else max(map(length, panel.columns)) + 4)
     width = max(left + wide * len(panel.columns), length(panel.title) + 90)
-    parts = [text(0, 12, f"{panel.title} (largest {largest:.2f})", colour="muted")]
+    parts = [text(0, 12, f"{panel.title} ({smallest:.2f} to {largest:.2f})", colour="muted")]
     for place, name in enumerate(panel.columns):
         x = left + wide * (place + 0.5)
         turned = "" if level else f' transform="rotate(-90 {x + 4:g} {top - 6})"'
@@ -107,7 +107,8 @@ def _heat_map(panel: Panel) -> tuple[int, int, str]:
         y = top + CELL * row
         parts.append(text(left - 6, y + 13, name, anchor="end"))
         for column, value in enumerate(values):
-            x, opacity = left + wide * column, 0.03 + 0.72 * value / largest
+            share = (value - smallest) / (largest - smallest or 1.0)
+            x, opacity = left + wide * column, 0.03 + 0.72 * share
             cell = f'x="{x}" y="{y}" width="{wide - 1}" height="{CELL - 1}" fill-opacity="{opacity:.2f}"'
             parts.append(f'<rect class="accent" {cell}/>')
             if numbers:
