@@ -101,7 +101,7 @@ def corpus(folder: Path, content: bytes | str, read: dict[str, Any], **changes: 
     here = folder / name
     here.mkdir()
     (here / "x").write_bytes(content.encode() if isinstance(content, str) else content)
-    jsons = (in_json,) if read["reader"] == "json_lists" else ()
+    jsons = (in_json,) if read["reader"] == "json" else ()
     return Format(name, here, "x", answer, (blind, *jsons))
 
 
@@ -132,9 +132,7 @@ def of_corpora(folder: Path) -> list[Format]:
         ),
         corpus(folder, "\n".join(map(json.dumps, objects)), {"reader": "jsonl", "spans": "spans"}),
         corpus(folder, parquet.getvalue(), {"reader": "parquet", "spans": "spans"}),
-        corpus(
-            folder, json.dumps({"text": ["a", "b"], "label": [["x"], ["y"]]}), {"reader": "json_lists"}, task="multi"
-        ),
+        corpus(folder, json.dumps({"text": ["a", "b"], "label": [["x"], ["y"]]}), {"reader": "json"}, task="multi"),
         corpus(folder, "".join(f"{text}\n" for text, _ in ROWS), {"reader": "lines", "file_label": "a"}),
         corpus(folder, words, {"reader": "conll", "prefix": "drop", "sentence": sentence}),
         corpus(folder, conllu, {"reader": "conll", "numbered": True, "comment": "#"}, task="tokens", called="conllu"),

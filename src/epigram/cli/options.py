@@ -15,6 +15,7 @@ from epigram.text.lines import check_encoding
 if TYPE_CHECKING:
     from epigram.runner.workspace.request import Request
 
+TABLES = "csv, tsv, jsonl, json (each also as .gz), parquet or xlsx"
 MAX_DIGITS = 10  # maximum digits of an integer option
 
 Dataset = Annotated[
@@ -34,6 +35,9 @@ Encoding = Annotated[
 ]
 Separator = Annotated[
     str | None, typer.Option(metavar="C", help="Separator of a csv file, for example ; or tab. Default: detected.")
+]
+Sheet = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Sheet of a workbook (.xlsx). Default: the only one with rows.")
 ]
 Ray = Annotated[str, typer.Option(help="Ray cluster to run on: local, auto, HOST:PORT or ray://HOST:PORT.")]
 
@@ -69,9 +73,9 @@ def make_request(
     )
 
 
-def file_options(encoding: str | None, separator: str | None) -> dict[str, str]:
+def file_options(encoding: str | None, separator: str | None, sheet: str | None) -> dict[str, str]:
     """Return the reader's options that the command line names. Raises ParameterError for an invalid one."""
-    options = {}
+    options = {} if sheet is None else {"sheet": sheet}
     if encoding is not None:
         options["encoding"] = check_encoding(encoding)
     if separator is not None:

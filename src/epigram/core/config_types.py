@@ -227,10 +227,13 @@ def is_http_url(text: str) -> bool:
         return False
 
 
-def parse_json(text: str) -> Any:
-    """Return the value of a JSON text. Raises ValueError, also for too deep nesting and for unpaired surrogates."""
+def parse_json(text: str, as_object: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    """Return the value of a JSON text. Raises ValueError, also for too deep nesting and for unpaired surrogates.
+
+    `as_object` makes an object of its keys and values, which may be repeated.
+    """
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=as_object)
     except RecursionError:
         raise ValueError("the nesting is too deep") from None
     if SURROGATE.search(text):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epigram.core.errors import DataError
+from epigram.data.packed import open_unpacked
 
 CHUNK_SIZE = 8 << 20  # bytes
 MAX_ROW_SIZE = 64 << 20  # bytes; a longer row is an error, because memory would hold it several times
@@ -63,7 +64,7 @@ def read_chunks(source: Path | io.BytesIO, path: Path, quote: str | None = None)
 
 def _split(source: Path | io.BytesIO, path: Path, quote: str | None) -> Iterator[Chunk]:
     rest, line, block, returns = b"", 1, b"-", None
-    with source.open("rb") if isinstance(source, Path) else io.BytesIO(source.getvalue()) as file:
+    with open_unpacked(source) as file:
         if file.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
             file.seek(0)
         while block:

@@ -12,6 +12,7 @@ from typing import IO, TextIO
 import polars as pl
 
 from epigram.core.errors import DataError, InputMissingError, ReadOptionError
+from epigram.data.packed import open_unpacked
 from epigram.text.guessing import FIRST_BYTES, check_binary, detect_encoding
 from epigram.text.lines import BOM, check_encoding
 
@@ -22,7 +23,7 @@ WIDE = ("utf-16", "utf-32", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
 
 def guess_encoding(path: Path) -> str:
     """Return the encoding of a file. Raises DataError if it cannot be told, and for a file that is not text."""
-    with path.open("rb") as file:
+    with open_unpacked(path) as file:
         check_binary(file.read(FIRST_BYTES), path)
         if all(offset is None and b"\0" not in block for block, _, offset in _decode_blocks(file, "utf-8")):
             return "utf-8"
@@ -50,26 +51,26 @@ def to_utf8(path: Path, encoding: str = "utf-8") -> Path | io.BytesIO:
         raise InputMissingError(f"{path} is missing; run the download stage (dvc repro)")
     source: Path | io.BytesIO = path
     if name in UTF_8:
-        _check_utf8(path)
-        size = path.stat().st_size
+        size = _check_utf8(path)
     else:
         source = _transcode(path, name)
         size = source.getbuffer().nbytes
-    if size <= len(codecs.BOM_UTF8) and not open_text(source).read():
+    if not size:
         raise DataError(f"{path} is empty")
     return source
 
 
-def open_text(source: Path | io.BytesIO) -> TextIO:
+@contextmanager
+def open_text(source: Path | io.BytesIO) -> Iterator[TextIO]:
     """Open the result of `to_utf8` as text, from its start."""
-    stream = source.open("rb") if isinstance(source, Path) else io.BytesIO(source.getvalue())
-    return io.TextIOWrapper(stream, "utf-8-sig", newline="")
+    with open_unpacked(source) as stream, io.TextIOWrapper(stream, "utf-8-sig", newline="") as text:
+        yield text
 
 
 def _transcode(path: Path, encoding: str) -> io.BytesIO:
     """Convert a file from `encoding` to UTF-8; the file is read in blocks to reject a wrong encoding early."""
     result, lines = io.BytesIO(), 0
-    with path.open("rb") as file:
+    with open_unpacked(path) as file:
         for _, text, offset in _decode_blocks(file, encoding):
             if offset is not None:
                 raise _encoding_error(path, encoding, file, offset)
@@ -94,10 +95,10 @@ def decode(data: bytes, encoding: str, where: str | Path) -> str:
     return text.removeprefix(BOM)
 
 
-def _check_utf8(path: Path) -> None:
-    """Check that the file is UTF-8 without NUL bytes, one block at a time."""
-    lines = 0
-    with path.open("rb") as file:
+def _check_utf8(path: Path) -> int:
+    """Check that the file is UTF-8 without NUL bytes, one block at a time; return its size without byte order mark."""
+    lines, size = 0, 0
+    with open_unpacked(path) as file:
         for block, _, offset in _decode_blocks(file, "utf-8"):
             if b"\0" in block:
                 error = _encoding_error(path, "utf-8", file, 0)
@@ -105,7 +106,9 @@ def _check_utf8(path: Path) -> None:
                 raise error if isinstance(error, ReadOptionError) and error.value in WIDE else _nul_error(path, line)
             if offset is not None:
                 raise _encoding_error(path, "utf-8", file, offset)
+            size += len(block.removeprefix(codecs.BOM_UTF8)) if not size else len(block)
             lines += block.count(b"\n")
+    return size
 
 
 def _decode_blocks(file: IO[bytes], encoding: str) -> Iterator[tuple[bytes, str, int | None]]:

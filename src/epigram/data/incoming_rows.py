@@ -1,10 +1,11 @@
-"""New rows of a data set in separate csv, tsv, jsonl or parquet files with the data set's columns.
+"""New rows of a data set in separate tables with the data set's columns.
 
 Texts without labels can also be in txt files, one text per line.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from epigram.core.files import sha256
 from epigram.data.corpus import read_corpus
 from epigram.data.csv_rows import SEPARATORS
 from epigram.data.decoding import guess_encoding
+from epigram.data.packed import file_suffix, open_unpacked
 from epigram.data.readers import KINDS
 from epigram.data.sources.source import File, Source
 from epigram.data.tables import MissingColumnError, Options, TextTableReader, detect, formats
@@ -115,14 +117,18 @@ def read_file(file: Path, source: Source, options: Options | None = None) -> pl.
 
     The file has the encoding that the source names, if any. Raises DataError if the file cannot be read.
     """
-    known, suffix = formats(), file.suffix.lower()
+    known, suffix = formats(), file_suffix(file)
     if suffix not in known:
         raise DataError(f"{file} has an unsupported file type; expected {', '.join(known)}; convert or remove it")
-    is_csv = source.read.get("reader") == known[suffix]["reader"] == "csv"
+    reader = known[suffix]["reader"]
+    format_known = source.read.get("reader") == reader
     with _inbox_errors(file):
-        is_text = issubclass(KINDS[known[suffix]["reader"]], TextTableReader)
+        is_text = issubclass(KINDS[reader], TextTableReader)
         own = _columns(source) | ({"encoding": _encoding(file, source)} if is_text else {})
-        own |= _csv_format(file, source, own["encoding"]) if is_csv else {}
+        if format_known and reader == "csv":
+            own |= _csv_format(file, source, own["encoding"])
+        elif format_known and "sheet" in source.read:
+            own["sheet"] = source.read["sheet"]
         return _read_corpus(file, source, detect(file, own | (options or {})))
 
 
@@ -153,9 +159,9 @@ def _csv_format(file: Path, source: Source, encoding: str) -> Options:
     A csv file with a single column has the separator of the source, unless that is a tab.
     """
     own = {name: source.read[name] for name in FORMAT_OPTIONS if name in source.read}
-    if file.suffix.lower() == ".tsv":
+    if file_suffix(file).startswith(".tsv"):
         return {name: value for name, value in own.items() if name == "quote"}
-    with file.open(encoding=encoding, errors="replace") as lines:
+    with open_unpacked(file) as stream, io.TextIOWrapper(stream, encoding=encoding, errors="replace") as lines:
         header = lines.readline(MAX_HEADER)
     separator = own.get("separator", ",")
     has_other = separator not in header and (separator == "\t" or any(each in header for each in SEPARATORS))

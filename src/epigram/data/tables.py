@@ -15,6 +15,7 @@ from epigram.core.config_types import nearest
 from epigram.core.errors import DataError, InputMissingError, ParameterError, ReadOptionError
 from epigram.data.decoding import guess_encoding
 from epigram.data.label_values import LISTS, as_labels, split_labels
+from epigram.data.packed import GZIP, file_suffix
 from epigram.data.readers import KINDS, Reader
 from epigram.text.lines import BOM
 
@@ -22,8 +23,8 @@ RAW = "\0json"  # column with the JSON object of each row, for output; the colum
 ACCEPTED = "accept"
 STRINGS = pl.List(pl.String)
 Options = dict[str, Any]  # the `read` section of a source: reader, and the options of that reader
-COMPRESSED = {".gz", ".bz2", ".xz", ".zst", ".zip"}
-FILE_OPTIONS = ("encoding", "separator")  # options that a command line may name
+COMPRESSED = {GZIP, ".bz2", ".xz", ".zst", ".zip"}
+FILE_OPTIONS = ("encoding", "separator", "sheet")  # options that a command line may name
 COMMAND_ADVICE = {  # instead of the advice on `read` of a source
     name: f"use --{name.replace('_', '-')} {{}}" for name in (*FILE_OPTIONS, "label_separator")
 }
@@ -134,12 +135,13 @@ class TextTableReader(TableReader):
 
 
 def formats() -> dict[str, Options]:
-    """Return the options that read the tables of each suffix."""
+    """Return the options that read the tables of each suffix; text files may be compressed with gzip."""
     return {
-        suffix: {"reader": name} | options
+        suffix + packed: {"reader": name} | options
         for name, kind in KINDS.items()
         if issubclass(kind, TableReader)
         for suffix, options in kind.suffixes.items()
+        for packed in ("", GZIP)[: 1 + issubclass(kind, TextTableReader)]
     }
 
 
@@ -148,9 +150,9 @@ def detect(path: Path, options: Options) -> Options:
 
     Raises InputMissingError, ParameterError for an unknown suffix, and DataError if the format cannot be detected.
     """
-    known, suffix = formats(), path.suffix.lower()
+    known, suffix = formats(), file_suffix(path)
     if suffix not in known:
-        if suffix in COMPRESSED:
+        if path.suffix.lower() in COMPRESSED:
             raise ParameterError(f"{path} is compressed; unpack it, and give the unpacked file")
         raise ParameterError(f"{path} has an unsupported file type; expected {', '.join(known)}")
     if not path.is_file():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,15 +34,17 @@ def fit(
     budget: str = "1m",
     quality: Effort = "good",
     language: Language | None = None,
+    options: Mapping[str, str] | None = None,
     verbose: bool = True,
 ) -> FittedModel:
     """Train classifiers on labelled texts, and return the best one on held-out texts.
 
     `data` is texts with `labels` (one each, or a list of them each), a frame or a file with the columns `text` and
-    `label`. A column named split, or with the names of splits, gives the splits; without one they are drawn. The
-    `budget` (90s, 20m, 1h) is the time until the model is returned, if no training takes longer than its estimate. The
-    first system is the best one by experience that fits into the time; what is left of the time goes to others. Raises
-    ParameterError for arguments that do not fit together, DataError for faults of the texts.
+    `label`, or a folder with a folder of texts for each label. `options` say how a file is read where this is not
+    detected: encoding, separator, sheet. A column named split, or with the names of splits, gives the splits; without
+    one they are drawn. The `budget` (90s, 20m, 1h) is the time until the model is returned, if no training takes longer
+    than its estimate. The first system is the best one by experience that fits into the time; what is left of the time
+    goes to others. Raises ParameterError for arguments that do not fit together, DataError for faults of the texts.
     """
     if quality not in get_args(Effort):
         raise ParameterError(f"quality is {quality!r}; expected {' or '.join(get_args(Effort))}")
@@ -52,7 +54,9 @@ def fit(
     steps = Steps(Path(place.name), StepSettings())
     with (steps.folder / LOG).open("w", encoding="utf-8") as log:
         say = _printer(verbose, log)
-        for note in write_raw(data, labels, text=text, label=label, language=language, folder=steps.folder / "raw"):
+        columns = {"text": text, "label": label}
+        raw = steps.folder / "raw"
+        for note in write_raw(data, labels, **columns, language=language, folder=raw, options=dict(options or {})):
             say(f"note: {note}")
         with redirect_stdout(log):
             search = Search(steps, watch, quality, say)

@@ -14,39 +14,58 @@ from epigram.core.files import sha256, write_json
 if TYPE_CHECKING:
     import polars as pl
 
+    from epigram.data.sources.inspection import Inspection
+    from epigram.data.tables import Options
+
 Language = Literal["zh", "en"]
 TABLE = "texts.parquet"
 NAME = "texts"  # name of the data set of a fit
 
 
 def write_raw(
-    data: Any, labels: Iterable[Any] | None, *, text: str, label: str, language: Language | None, folder: Path
+    data: Any,
+    labels: Iterable[Any] | None,
+    *,
+    text: str,
+    label: str,
+    language: Language | None,
+    folder: Path,
+    options: Options | None = None,
 ) -> list[str]:
     """Write the texts and source.json to `folder`; return notes on how they are read.
 
-    `data` is a file (csv, tsv, jsonl or parquet), a frame (polars, pandas or another one that narwhals knows) with the
-    columns `text` and `label`, or texts with as many `labels`: one for each text, or a list of them. Raises
-    ParameterError for texts and labels that do not fit together, and the errors of `inspect`.
+    `data` is a table, a folder with a folder per label, a frame (polars, pandas or another one that narwhals knows)
+    with the columns `text` and `label`, or texts with as many `labels`: one for each text, or a list of them. `options`
+    are known options of the table's reader. Raises ParameterError for texts and labels that do not fit together, and
+    the errors of `inspect`.
     """
     from epigram.data.sources.inspection import inspect
 
     folder.mkdir(parents=True)
+    columns = {"text": text, "label": label, "split": None, "label_separator": None}
     if isinstance(data, (str, Path)):
         if labels is not None:
             raise ParameterError(f"fit: {str(data)!r} is a file, and labels are given; pass label='COLUMN' instead")
-        file = folder / Path(data).name
-        if not Path(data).is_file():
-            raise InputMissingError(f"{data} does not exist, or is not a file")
-        shutil.copyfile(data, file)
+        file, found = _copy_table(Path(data), columns | (options or {}), folder)
     else:
         file = folder / TABLE
         frame = _frame(data, text, label) if labels is None else _columns(data, labels, text, label)
         frame.write_parquet(file)
-    found = inspect(file, {"text": text, "label": label, "split": None, "label_separator": None})
+        found = inspect(file, columns)
     files = [{"path": file.name, "local": file.name, "sha256": sha256(file)}]
     values = found.description(NAME, "texts given to fit", files, language)
     write_json(folder / "source.json", values)
     return found.notes
+
+
+def _copy_table(data: Path, options: Options, folder: Path) -> tuple[Path, Inspection]:
+    """Copy a table, or a folder's texts as a table, to `folder`; return the copy and its description."""
+    from epigram.data.sources.inspection import inspect_any
+
+    if not data.exists():
+        raise InputMissingError(f"{data} does not exist")
+    with inspect_any(data, options) as (table, found):
+        return Path(shutil.copyfile(table, folder / table.name)), found
 
 
 def _columns(texts: Iterable[Any], labels: Iterable[Any], text: str, label: str) -> pl.DataFrame:

@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
+from epigram.data.packed import file_suffix
 from epigram.data.tables import Options, formats, open_table
 from epigram.inference.predictors.base_predictor import BasePredictor
 from epigram.inference.tables import BATCH_TEXTS, check_columns, text_column
@@ -94,7 +95,7 @@ def _score(predictor: BasePredictor, rows: pl.DataFrame, text: str) -> pl.DataFr
 
 def _read(pool: Path, text: str, options: Options) -> Iterator[pl.DataFrame]:
     """Yield some rows of the pool at a time."""
-    if pool.suffix.lower() in formats():
+    if file_suffix(pool) in formats():
         table = open_table(pool, {"text": text} | options)
         check_columns(table, text, [*ADDED, KEY])
         for chunk in table.chunks(text):

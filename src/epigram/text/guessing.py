@@ -22,12 +22,12 @@ BOMS = (
 )
 # first bytes of files that are not text, and advice for each
 BINARY = {
-    b"\x1f\x8b": "is compressed (gzip); unpack it, for example with gunzip",
+    b"\x1f\x8b": "is compressed (gzip); unpack it, or end the name of a table with .gz, such as .csv.gz",
     b"BZh": "is compressed (bzip2); unpack it",
     b"\xfd7zXZ\0": "is compressed (xz); unpack it",
     b"\x28\xb5\x2f\xfd": "is compressed (zstd); unpack it",
-    b"PK\3\4": "is a zip archive or an Excel workbook; unpack it, or save it as csv",
-    b"\xd0\xcf\x11\xe0": "is an old Excel workbook; save it as csv",
+    b"PK\3\4": "is a zip archive or an Excel workbook; unpack it, or give it the suffix .xlsx",
+    b"\xd0\xcf\x11\xe0": "is an old Excel workbook; save it as .xlsx or csv",
     b"PAR1": "is a parquet file; give it the suffix .parquet",
     b"SQLite format 3\0": "is an SQLite database; export the table as csv",
     b"%PDF": "is a PDF document; convert it to csv",

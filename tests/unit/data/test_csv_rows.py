@@ -119,8 +119,8 @@ def test_a_named_separator_and_encoding_are_used(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"")
     with pytest.raises(ParameterError, match=r"--separator does not apply to .*parquet"):
         open_table(tmp_path / "a.parquet", {"separator": ";"})
-    with pytest.raises(ParameterError, match=r"a\.csv\.gz is compressed; unpack it"):
-        open_table(tmp_path / "a.csv.gz")
+    with pytest.raises(ParameterError, match=r"a\.csv\.zst is compressed; unpack it"):
+        open_table(tmp_path / "a.csv.zst")
 
 
 def test_the_columns_that_are_named_decide_on_the_separator(tmp_path: Path) -> None:

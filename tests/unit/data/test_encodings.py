@@ -185,7 +185,8 @@ def test_arguments_that_are_not_in_the_encoding_of_the_locale_are_decoded() -> N
 
 
 def to_text(path: Path, encoding: str) -> str:
-    return open_text(to_utf8(path, encoding)).read()
+    with open_text(to_utf8(path, encoding)) as text:
+        return text.read()
 
 
 def test_the_wrong_byte_is_found_far_down(tmp_path: Path) -> None:

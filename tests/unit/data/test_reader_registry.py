@@ -30,7 +30,7 @@ SOURCE = Source(
 
 def test_a_source_names_a_reader_as_its_file_is_named() -> None:
     assert list(KINDS) == [
-        "conll", "csv", "json_files", "json_lists", "jsonl", "lines", "m2", "parquet", "posts", "reuters", "trees",
+        "conll", "csv", "excel", "json", "json_files", "jsonl", "lines", "m2", "parquet", "posts", "reuters", "trees",
     ]  # fmt: skip
     assert all(issubclass(KINDS[name], Reader) for name in KINDS)
 
@@ -352,7 +352,7 @@ def test_json_files_with_labels_in_lists(tmp_path: Path) -> None:
 
 
 def test_parallel_lists(tmp_path: Path) -> None:
-    options = {"reader": "json_lists", "text": "content", "label": "labels"}
+    options = {"reader": "json", "text": "content", "label": "labels"}
     frame = read(tmp_path, json.dumps({"content": ["a", "b"], "labels": [["x"], ["x", "y"]]}), options, "multi")
     assert frame.select("text", "labels", "line").rows() == [("a", ["x"], 1), ("b", ["x", "y"], 2)]
     for bad in ('{"content": ["a"], "labels": []}', "[1]", "{", '{"content": [["b"], "a"], "labels": [["x"], ["y"]]}'):

@@ -7,11 +7,12 @@ from typing import Annotated, Literal
 
 import typer
 
+from epigram.cli.options import TABLES, Encoding, Separator, Sheet, file_options
 from epigram.process.display import echo
 
 
 def main(
-    file: Annotated[Path, typer.Argument(help="Labelled texts: csv, tsv, jsonl or parquet.")],
+    file: Annotated[Path, typer.Argument(help=f"Labelled texts: {TABLES}, or a folder.")],
     out: Annotated[Path, typer.Option(help="New folder of the model; its report is beside it, as FOLDER.html.")],
     text: Annotated[str, typer.Option(help="Column of the texts.")] = "text",
     label: Annotated[str, typer.Option(help="Column of the labels.")] = "label",
@@ -20,6 +21,9 @@ def main(
         Literal["fast", "good"], typer.Option(help="fast: linear systems on a frozen encoder only.")
     ] = "good",
     language: Annotated[Literal["zh", "en"] | None, typer.Option(help="Language. Default: detected.")] = None,
+    encoding: Encoding = None,
+    separator: Separator = None,
+    sheet: Sheet = None,
 ) -> None:
     """Train classifiers on a table of labelled texts within a time, and write the best one to a new folder.
 
@@ -33,5 +37,6 @@ def main(
     report = check_target(out)
     from epigram.fitting.fit import fit
 
-    fit(file, text=text, label=label, budget=budget, quality=quality, language=language).save(out)
+    options = file_options(encoding, separator, sheet)
+    fit(file, text=text, label=label, budget=budget, quality=quality, language=language, options=options).save(out)
     echo(f'report: {report}\nmodel:  {out}  (to try it: epigram predict {out} "a text")')

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epigram.cli.options import Encoding, Separator, file_options
+from epigram.cli.options import Encoding, Separator, Sheet, file_options
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.inference import signing
 from epigram.process.display import echo, json_text, one_line
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from epigram.inference.tables import RowCounts
 
 TEXT_SUFFIX = ".txt"
-OTHER_SUFFIXES = {".json", ".xlsx", ".gz", ".zip"}  # such files are not read
+OTHER_SUFFIXES = {".xls", ".gz", ".zip"}  # such files are not read
 BATCH_SIZE = 1024  # texts per prediction call and write
 
 
@@ -41,6 +41,7 @@ def main(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")] = False,
     encoding: Encoding = None,
     separator: Separator = None,
+    sheet: Sheet = None,
     min_confidence: Annotated[
         float, typer.Option(metavar="P", help="Probability below which a text gets no label, from 0 to 1.")
     ] = 0.0,
@@ -51,14 +52,15 @@ def main(
 ) -> None:
     """Predict a label and its probability for each text; labelled words are printed as [word|label].
 
-    With --out, a table (csv, tsv, jsonl, parquet) is read and written with additional columns for the predictions.
+    With --out, a table is read and written with additional columns for the predictions: from csv, tsv, jsonl, json,
+    parquet or xlsx to csv, tsv, jsonl or parquet.
 
     Example: epigram predict runs/latest/model in.csv --text review --out out.csv
     """
     if texts and file is not None:
         raise ParameterError(f"--file is {str(file)!r}, and texts are given as arguments: use one of the two")
-    if out is None and (text is not None or force or separator is not None):
-        option = "--text" if text is not None else "--force" if force else "--separator"
+    table_options = {"--text": text, "--force": force or None, "--separator": separator, "--sheet": sheet}
+    if out is None and (option := next((name for name, value in table_options.items() if value is not None), None)):
         raise ParameterError(f"{option} needs a table and --out: epigram predict MODEL in.csv --out out.csv")
     if require_signature is not None:
         signing.require_signature(model, require_signature)
@@ -68,7 +70,7 @@ def main(
     if out is not None:
         if file is None or as_json:
             raise ParameterError("--out needs one table and no --json: epigram predict MODEL in.csv --out out.csv")
-        options = file_options(encoding, separator)
+        options = file_options(encoding, separator, sheet)
         _predict_table(model, file, out, "text" if text is None else text, force, options, min_confidence)
         return
     if file is not None:
@@ -135,6 +137,7 @@ def _read_lines(file: Path | None, encoding: str | None) -> Iterator[str]:
 
 
 def _check_lines_file(file: Path) -> None:
+    from epigram.data.packed import file_suffix
     from epigram.data.tables import formats
 
     if file.exists() and not file.is_file():
@@ -143,7 +146,7 @@ def _check_lines_file(file: Path) -> None:
         raise InputMissingError(
             f"{file} is missing; expected a file with one text per line (a text that ends like a file name: use stdin)"
         )
-    if file.suffix.lower() in formats():
+    if file_suffix(file) in formats():
         raise ParameterError(f"{file} is a table: give its text column with --text and a file to write with --out")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from epigram.cli.options import Encoding, Separator, file_options
+from epigram.cli.options import Encoding, Separator, Sheet, file_options
 from epigram.core.errors import ParameterError
 from epigram.process.display import echo
 
@@ -22,6 +22,7 @@ def main(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")] = False,
     encoding: Encoding = None,
     separator: Separator = None,
+    sheet: Sheet = None,
 ) -> None:
     """Choose the texts that are most worth labelling next: uncertain for the model, and different from each other.
 
@@ -35,7 +36,7 @@ def main(
     if count < 1:
         raise ParameterError(f"--count is {count}; expected at least 1")
     check_output(out, force=force)
-    found = suggest(open_predictor(model), pool, text, count, file_options(encoding, separator))
+    found = suggest(open_predictor(model), pool, text, count, file_options(encoding, separator, sheet))
     escaped = 0
     if out.suffix.lower() in SEPARATORS:
         found, escaped = escape_formulas(as_columns(found))

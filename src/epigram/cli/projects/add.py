@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from epigram.cli.options import Encoding, Separator, file_options
+from epigram.cli.options import TABLES, Encoding, Separator, Sheet, file_options
 from epigram.core.errors import ParameterError
 from epigram.process.display import echo
 
 
 def main(
-    file: Annotated[Path, typer.Argument(help="Labelled texts as csv, tsv, jsonl or parquet.")],
+    file: Annotated[Path, typer.Argument(help=f"Labelled texts: {TABLES}, or a folder.")],
     text: Annotated[str, typer.Option(help="Text column.")] = "text",
     label: Annotated[str, typer.Option(help="Label column.")] = "label",
     split: Annotated[
@@ -29,6 +29,7 @@ def main(
     replace: Annotated[bool, typer.Option("--replace", help="Replace the data set, if it was added before.")] = False,
     encoding: Encoding = None,
     separator: Separator = None,
+    sheet: Sheet = None,
 ) -> None:
     """Register your own file as a data set. To train on it, run `epigram run --dataset NAME`.
 
@@ -37,6 +38,7 @@ def main(
 
     Example: epigram add reviews.csv --text review --label stars
     """
+    from epigram.data.packed import file_stem
     from epigram.data.sources.add import add_source
     from epigram.data.sources.source import read_source
     from epigram.runner.workspace.sentence_encoders import add_systems
@@ -46,14 +48,14 @@ def main(
         raise ParameterError(f"--split is {split!r}, and --no-split is given: use one of the two")
     added = add_source(
         file,
-        name=name or file.stem,
+        name=name or file_stem(file),
         text=text,
         label=label,
         split="" if no_split else split,
         label_separator=label_separator,
         language=language,
         replace=replace,
-        options=file_options(encoding, separator),
+        options=file_options(encoding, separator, sheet),
     )
     source = read_source(added.path)
     summary = f"{added.rows:,} rows, {len(source.labels)} labels, {source.language}"

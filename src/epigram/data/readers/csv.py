@@ -21,6 +21,7 @@ from epigram.data.csv_rows import (
     trim_quotes,
 )
 from epigram.data.decoding import to_utf8
+from epigram.data.packed import file_suffix
 from epigram.data.readers import register
 from epigram.data.tables import Options, TextTableReader, reader_of
 
@@ -105,7 +106,7 @@ class Csv(TextTableReader):
 
 def _detect_separator(path: Path, options: Options) -> str:
     """Return the separator of a file. Raises ReadOptionError if several are possible."""
-    usual, quote = "\t" if path.suffix.lower() == ".tsv" else ",", options.get("quote", QUOTE)
+    usual, quote = "\t" if file_suffix(path).startswith(".tsv") else ",", options.get("quote", QUOTE)
     chunk = next(read_rows(to_utf8(path, options.get("encoding", "utf-8")), path, quote), None)
     if chunk is None or chunk.ends[0] > DETECTION_SIZE:
         return usual

@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from epigram.core.config_types import check_name, read_yaml, shown
-from epigram.core.errors import DataError, ParameterError, ReadOptionError
+from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import atomic_file, sha256, write_text
 from epigram.core.yaml_edit import edit
-from epigram.data.sources.inspection import inspect
+from epigram.data.packed import file_suffix
+from epigram.data.sources.inspection import Inspection, inspect_any
 from epigram.data.sources.source import GROWING_SUFFIX, SOURCES, read_source
-from epigram.data.tables import COMMAND_ADVICE, Options
+from epigram.data.tables import Options
 
 LOCAL_FOLDER = Path("data/local")
 HEAD = "# Written by `epigram add`; data/sources/local.yaml explains every line.\n"
 OF_FILE = {"name", "task", "files", "read", "splits", "labels", "rows"}  # keys that the added file determines
 # keys of `read` that the added file determines
-OF_READ = {"reader", "separator", "text", "label", "split", "accepted", "label_separator", "encoding", "quote"}
+OF_READ = {"reader", "separator", "sheet", "text", "label", "split", "accepted", "label_separator", "encoding", "quote"}
 
 
 def known_checksums(description: Path, *, replace: bool) -> set[str]:
@@ -84,7 +85,7 @@ def add_source(
     options: Options | None = None,
     root: Path = Path(),
 ) -> AddedSource:
-    """Describe `file` (csv, tsv, jsonl or parquet) as the source `name`.
+    """Describe `file`, a table or a folder with a folder per label, as the source `name`.
 
     `text`, `label` and `split` are column names. If `split` is None, a column of split names is used; "" is no column.
     If `language` is None, it is guessed. The encoding and the separator are detected, unless `options` has them, and
@@ -106,24 +107,36 @@ def add_source(
         )
     known = known_checksums(description, replace=replace)
     columns = {"text": text, "label": label, "split": split, "label_separator": label_separator}
-    try:
-        found = inspect(file, columns | (options or {}))
-    except ReadOptionError as error:
-        raise error.with_advice(**COMMAND_ADVICE) from None
+    about = f"{shown(file.name)}, added with epigram add"
+    with inspect_any(file, columns | (options or {})) as (table, found):
+        _write(table, description, found, about, language, known, root)
+    return AddedSource(description, found.rows, found.notes)
+
+
+def _write(
+    table: Path,
+    description: Path,
+    found: Inspection,
+    about: str,
+    language: Literal["zh", "en"] | None,
+    known: set[str],
+    root: Path,
+) -> None:
+    """Copy the table and write its description; `known` are the checksums that the copy may have before."""
     import yaml
 
-    copy, digest = LOCAL_FOLDER / f"{name}{file.suffix.lower()}", sha256(file)
+    name = description.stem
+    copy, digest = LOCAL_FOLDER / f"{name}{file_suffix(table)}", sha256(table)
     if os.path.lexists(root / copy) and not ((root / copy).is_file() and sha256(root / copy) in {digest, *known}):
         raise ParameterError(f"{copy} already exists with other content; choose another --name or move that file")
     files = [{"path": copy.name, "local": copy.as_posix(), "sha256": digest}]
-    values = found.description(name, f"{shown(file.name)}, added with epigram add", files, language)
+    values = found.description(name, about, files, language)
     content = HEAD + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118)
     if description.exists():
         values = with_own_keys(values, description, keep_language=language is None)
         content = edit(description.read_bytes().decode(), values)
     with atomic_file(root / copy) as temporary:
-        shutil.copyfile(file, temporary)
+        shutil.copyfile(table, temporary)
         if sha256(temporary) != digest:
-            raise DataError(f"{file} changed while it was read; add it again when it is complete")
+            raise DataError(f"{table} changed while it was read; add it again when it is complete")
     write_text(description, content)
-    return AddedSource(description, found.rows, found.notes)

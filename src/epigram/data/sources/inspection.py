@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from epigram.core.config_types import parse_integer, shown
-from epigram.core.errors import DataError, ParameterError
+from epigram.core.errors import DataError, ParameterError, ReadOptionError
 from epigram.core.limits import list_names
 from epigram.data import tables
 from epigram.data.sources.source import CONTROL_CHARACTER
+from epigram.data.sources.text_folder import as_table
 from epigram.data.splitting import SPLIT_BY_NAME
 from epigram.data.tables import ACCEPTED, Options
 from epigram.data.validation.label_checks import label_notes, list_notes, rows_by_label, visible_label
@@ -55,6 +56,20 @@ class Inspection:
             "labels": self.labels,
             "rows": {"all": self.rows},
         }
+
+
+@contextmanager
+def inspect_any(path: Path, options: Options) -> Iterator[tuple[Path, Inspection]]:
+    """Yield a table and its description: `path` itself, or a temporary table of the texts in its folders of labels.
+
+    Raises the errors of `inspect`, with advice for a command.
+    """
+    try:
+        with as_table(path, options) as (table, reading, notes):
+            found = inspect(table, reading)
+            yield table, replace(found, notes=[*notes, *found.notes])
+    except ReadOptionError as error:
+        raise error.with_advice(**tables.COMMAND_ADVICE) from None
 
 
 def inspect(file: Path, options: Options) -> Inspection:

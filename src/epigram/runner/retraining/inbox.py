@@ -84,10 +84,11 @@ def left_entries(folder: Path) -> list[str]:
 
 def _reason_to_leave(entry: Path) -> str:
     """Return why an entry is not read, and what to do; links are not read, because they may point anywhere."""
+    from epigram.data.packed import file_suffix
     from epigram.data.tables import formats
 
     if not _is_visible(entry):
-        is_data = entry.suffix.lower() in formats() and entry.is_file()
+        is_data = file_suffix(entry) in formats() and entry.is_file()
         is_old = is_data and time.time() - entry.stat().st_mtime > IN_PROGRESS
         return "is hidden and has not changed for an hour; rename it if it is complete, or remove it" if is_old else ""
     if one_line(entry.name) != entry.name:
@@ -176,7 +177,9 @@ def _move(file: Path, folder: Path) -> Path:
 
 def _numbered(file: Path, number: int) -> str:
     """Return the file name with a number, shortened if it is too long for the file system."""
-    stem, suffix = file.stem, f"-{number}{file.suffix}"
+    from epigram.data.packed import file_stem, file_suffix
+
+    stem, suffix = file_stem(file), f"-{number}{file_suffix(file)}"
     while stem and len(os.fsencode(stem + suffix)) > MAX_NAME_BYTES:
         stem = stem[:-1]
     return stem + suffix
