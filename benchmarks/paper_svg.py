@@ -18,7 +18,7 @@ GAP, LINE = 16, 16  # between panels and round the drawing; height of a line of 
 CELL, WIDE = 18, 40  # width of a cell, and of one with its number
 NUMBERED = 60  # cells up to which a heat map prints its numbers
 SIDE_BY_SIDE = 860  # width up to which panels are drawn beside each other
-CURVE, LEFT, BELOW, RIGHT = (420, 220), 46, 46, 110  # size of a curve's plane, and the space round it
+CURVE, LEFT, TOP, BELOW, RIGHT = (420, 220), 46, 32, 46, 110  # size of a curve's plane, and the space round it
 LINES = ("accent", "second", "muted")  # colours of the lines of a curve
 
 
@@ -128,14 +128,14 @@ def curves(lines: Mapping[str, Sequence[Point]], *, x: str, y: str) -> str:
         return LEFT + (wide * (place - places[0]) / span if span else wide / 2)
 
     def at_y(value: float) -> float:
-        return GAP + high * (ticks[-1] - value) / (ticks[-1] - ticks[0])
+        return TOP + high * (ticks[-1] - value) / (ticks[-1] - ticks[0])
 
-    parts = [text(LEFT, GAP - 4, y, colour="muted")]
+    parts = [text(LEFT, TOP - 12, y, colour="muted")]
     for tick in ticks:
         parts.append(f'<path class="line-line" d="M{LEFT} {at_y(tick):.1f}h{wide}"/>')
         parts.append(text(LEFT - 6, at_y(tick) + 4, f"{tick:g}", anchor="end"))
-    parts += [text(at_x(place), GAP + high + 18, f"{place:.3g}", anchor="middle") for place in places]
-    parts.append(text(LEFT + wide / 2, GAP + high + 38, x, colour="muted", anchor="middle"))
+    parts += [text(at_x(place), TOP + high + 18, f"{place:.3g}", anchor="middle") for place in places]
+    parts.append(text(LEFT + wide / 2, TOP + high + 38, x, colour="muted", anchor="middle"))
     for number, (colour, (name, points)) in enumerate(zip(LINES, lines.items(), strict=False)):
         route = "L".join(f"{at_x(point.x):.1f} {at_y(point.mean):.1f}" for point in points)
         parts.append(f'<path class="{colour}-line" stroke-width="2" d="M{route}"/>')
@@ -143,8 +143,8 @@ def curves(lines: Mapping[str, Sequence[Point]], *, x: str, y: str) -> str:
             circles = [(point.mean, 4), *((value, 2) for value in point.values if len(point.values) > 1)]
             x_of = f'class="{colour}" cx="{at_x(point.x):.1f}"'
             parts += [f'<circle {x_of} cy="{at_y(value):.1f}" r="{radius}"/>' for value, radius in circles]
-        parts.append(text(LEFT + wide + 14, GAP + 12 + LINE * number, name, colour=colour))
-    return drawing(LEFT + wide + RIGHT, GAP + high + BELOW, parts)
+        parts.append(text(LEFT + wide + 14, TOP + 12 + LINE * number, name, colour=colour))
+    return drawing(LEFT + wide + RIGHT, TOP + high + BELOW, parts)
 
 
 def nice_ticks(low: float, high: float) -> list[float]:

@@ -142,13 +142,13 @@ def test_a_curve_has_its_means_and_its_seeds() -> None:
     lines = {"one": [Point(0.0, (80.0, 84.0)), Point(1.0, (84.0,))], "two": [Point(0.5, (80.0,))]}
     drawing = curves(lines, x="share", y="score")
     circles = [(each.get("cx"), each.get("cy"), each.get("r")) for each in shapes(drawing, "circle")]
-    # ticks 80 to 84, the plane from 16 to 236 and from 46 to 466
+    # ticks 80 to 84, the plane is 420 × 220 from (46, 32)
     assert circles == [
-        ("46.0", "126.0", "4"),
-        ("46.0", "236.0", "2"),
-        ("46.0", "16.0", "2"),
-        ("466.0", "16.0", "4"),
-        ("256.0", "236.0", "4"),
+        ("46.0", "142.0", "4"),
+        ("46.0", "252.0", "2"),
+        ("46.0", "32.0", "2"),
+        ("466.0", "32.0", "4"),
+        ("256.0", "252.0", "4"),
     ]
 
 
