@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction, Word
     from epigram.inference.predictors.ensemble_predictor import EnsemblePredictor
     from epigram.inference.predictors.predictor import Predictor
+    from epigram.runner.workspace.fitted_project import create_project
 
 __all__ = [
     "BasePredictor",
@@ -41,6 +42,7 @@ __all__ = [
     "Word",
     "__version__",
     "attention_maps",
+    "create_project",
     "fit",
     "load",
 ]
@@ -54,6 +56,7 @@ MODULES = {
     "epigram.inference.predictors.base_predictor": ("BasePredictor", "TextPrediction", "Word"),
     "epigram.inference.predictors.ensemble_predictor": ("EnsemblePredictor",),
     "epigram.inference.predictors.predictor": ("Predictor",),
+    "epigram.runner.workspace.fitted_project": ("create_project",),
 }
 __version__: str
 

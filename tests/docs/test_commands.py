@@ -198,16 +198,19 @@ def test_the_readme_s_table_and_export_are_written(clone: Path, monkeypatch: pyt
     assert (clone / "data/sources/reviews.yaml").exists()
 
 
-def test_the_readme_s_python_examples_run(
-    clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("page", "printed"),
+    [("README.md", r"room (0\.\d+|1\.0)\n"), ("docs/fit.md", r"bad\n1\.0\n\['bad' 'good'\] \[\[.* .*\]\] tfidf_svm\n")],
+)
+def test_the_python_examples_of_a_page_run(
+    page: str, printed: str, clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
         "epigram.fitting.candidates.installed_encoder", lambda language: None
     )  # training takes a minute
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
-    exec(example, {})
-    label, probability = capsys.readouterr().out.split()
-    assert label == "room" and 1 / 3 < float(probability) <= 1
+    examples = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
+    exec("".join(examples), {})
+    assert re.fullmatch(printed, capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(

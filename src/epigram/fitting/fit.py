@@ -15,6 +15,7 @@ from epigram.core.errors import EpigramError, ParameterError
 from epigram.fitting.candidates import Prospects
 from epigram.fitting.fitted_model import PREFIX, FittedModel
 from epigram.fitting.inputs import Language, write_raw
+from epigram.fitting.record import write_record
 from epigram.fitting.steps import Steps, StepSettings
 from epigram.process.display import echo
 from epigram.workflow.search.candidates import Candidate, linear
@@ -64,6 +65,7 @@ def fit(
             summary = steps.compare(list(search.systems))
         say(summary.verdict)
     settings = {name: candidate.settings for name, candidate in search.systems.items()}
+    write_record(steps, settings, summary.chosen_system)
     return FittedModel(place, steps, summary, settings, search.left_out)
 
 

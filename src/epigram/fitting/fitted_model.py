@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.core.errors import ParameterError
+from epigram.core.errors import InputMissingError, ParameterError
+from epigram.data.sources.source import read_source
 from epigram.evaluation.records.summary import Summary
 from epigram.fitting.steps import Steps
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
@@ -92,6 +93,19 @@ class FittedModel:
         shutil.copytree(self.steps.chosen, target)
         shutil.copyfile(self.steps.report, report)
         return target
+
+    def to_project(self, folder: str | Path) -> Path:
+        """Create a project in a new folder whose `dvc repro` trains this model again, with the same weights.
+
+        Raises ParameterError if the folder is not empty, InputMissingError for the copy of a model, which has no texts.
+        """
+        import epigram
+
+        raw = self.steps.folder / "raw"
+        if not raw.exists():
+            raise InputMissingError("this copy of the model has no texts; use epigram.create_project with their file")
+        (data,) = read_source(raw / "source.json").files
+        return epigram.create_project(folder, model=self.steps.chosen, data=raw / data.path)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what `pickle` keeps: the files of the comparison with the model, as bytes, without the texts."""

@@ -39,7 +39,7 @@ class Steps:
     """The steps on the raw texts in `folder`/raw. Each one is the function that the pipeline's stage calls."""
 
     def __init__(self, folder: Path, settings: StepSettings) -> None:
-        self.folder, self.settings = folder, settings
+        self.folder, self.settings, self.views = folder, settings, dict[str, ViewSettings]()
 
     @property
     def chosen(self) -> Path:
@@ -69,6 +69,7 @@ class Steps:
 
         validated, augmented, pos = (self.folder / each for each in ("validated", "augmented", "pos"))
         encoded = self.folder / "encoded" / name
+        self.views[name] = view
         encode_view(name, view, self.settings.encode, validated, augmented, pos, encoded)
         state = self.folder / "state" / name
         pretrain_view(name, view.pretrain, encoded, self.folder / "pretrained" / name, state=state)

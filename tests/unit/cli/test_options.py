@@ -62,7 +62,11 @@ WORKERS: dict[str, list[str]] = {
     ],
     "sign": ["epigram.inference.signing.sign"],
     "add": ["epigram.data.sources.add.add_source"],
-    "init": [f"{RUNNER}.project.files.create", f"{RUNNER}.project.files.update"],
+    "init": [
+        f"{RUNNER}.workspace.fitted_project.create_project",  # first, because its module imports `create`
+        f"{RUNNER}.project.files.create",
+        f"{RUNNER}.project.files.update",
+    ],
     "dashboard": [f"{RUNNER}.service.process_manager.serve"],
     "systems": ["epigram.recipes.listing.list_systems"],
     "doctor": [f"{RUNNER}.doctor.installation.run_checks"],
@@ -157,6 +161,11 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("add rows.csv", "--separator |", {"add_source.options": {"separator": "|"}}),
     ("add rows.csv", "--sheet B", {"add_source.options": {"sheet": "B"}}),
     ("init demo", "--update", {"update.root": Path("demo")}),
+    (
+        "init demo",
+        "--from one --data two.csv",
+        {f"create_project.{name}": Path(value) for name, value in (("model", "one"), ("data", "two.csv"))},
+    ),
     ("dashboard", "--port 4321", {"serve.port": 4321}),
     ("systems", "--json", {"printed": "[]\n"}),
     ("doctor", "--json", {"printed": "[]\n"}),
@@ -182,6 +191,9 @@ REFUSED = [
     ("suggest MODEL pool.txt --out a.csv --count 0", "--count is 0"),
     ("add rows.csv --split part --no-split", "--split is 'part', and --no-split is given"),
     ("init", "the folder is missing"),
+    ("init demo --from one", "--from needs --data"),
+    ("init demo --data two.csv", "--from needs --data"),
+    ("init demo --update --from one --data two.csv", "cannot be combined with --update"),
 ]
 
 

@@ -21,25 +21,43 @@ def main(
     update_: Annotated[
         bool, typer.Option("--update", help="Update the files of a project that you have not changed.")
     ] = False,
+    from_: Annotated[
+        Path | None, typer.Option("--from", help="Model of `epigram fit`, which the project trains again.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="With --from: the file of the fit.")] = None,
 ) -> None:
     """Create a project of your own, with git and DVC initialised.
+
+    With a model of `epigram fit` and its file, `dvc repro` in the project gives the same weights. Without FOLDER, that
+    project has the name of the file.
 
     Example: epigram init demo && cd demo && epigram run
     """
     from epigram.runner.project.files import create, update
+    from epigram.runner.workspace.fitted_project import create_project
 
+    if (from_ is None) != (data is None) or (update_ and from_ is not None):
+        raise ParameterError("--from needs --data, and the two cannot be combined with --update")
+    if from_ is not None and data is not None:
+        folder = create_project(folder or Path(data.stem), model=from_, data=data)
+        echo(f"{folder}: created a project that trains {from_} again; next:\n{_change(folder)}  epigram run")
+        return
     if update_:
         _print_update(update(folder or Path()))
         return
     if folder is None:
         raise ParameterError("the folder is missing: epigram init FOLDER")
     create(folder)
-    change = "" if folder.resolve() == Path.cwd() else f"  cd {shlex.quote(str(folder))}\n"
     echo(
-        f"{folder}: created a project for epigram {epigram.__version__}\nnext:\n{change}"
+        f"{folder}: created a project for epigram {epigram.__version__}\nnext:\n{_change(folder)}"
         "  epigram run                       # train and compare the systems of params.yaml on the embedded corpus\n"
         "  epigram add reviews.csv --text review --label stars && epigram run --dataset reviews"
     )
+
+
+def _change(folder: Path) -> str:
+    """Return the line that enters the folder of a project, empty for the current folder."""
+    return "" if folder.resolve() == Path.cwd() else f"  cd {shlex.quote(str(folder))}\n"
 
 
 def _print_update(result: Update) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -79,19 +80,17 @@ def check_project(root: Path) -> None:
     check_version(root)
 
 
-def create(folder: Path) -> None:
-    """Write a new project to `folder`, which is missing or empty, with a first commit.
+def create(folder: Path, fill: Callable[[Path], None] = lambda root: None) -> None:
+    """Write a new project to `folder`, which is missing or empty, with a first commit, and let `fill` change it.
 
     Raises ParameterError if the folder is not empty, InputMissingError if git is not installed.
     """
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise ParameterError(f"{folder} is not empty; choose a new folder, or update a project with --update")
     git(Path(), "--version")
-    if folder.is_dir():
-        _write(folder)
-        return
-    with atomic_folder(folder) as new:
+    with nullcontext(folder) if folder.is_dir() else atomic_folder(folder) as new:
         _write(new)
+        fill(new)
 
 
 def _write(folder: Path) -> None:
@@ -101,12 +100,16 @@ def _write(folder: Path) -> None:
         (folder / name).write_bytes(content)
     TemplateRecord(epigram.__version__, hashes(files)).write(folder)
     git(folder, "-c", "init.defaultBranch=main", "init", "--quiet")
-    git(folder, "add", "--all", "--force")
+    commit(folder, f"Create a project for epigram {epigram.__version__}", "--force")
+
+
+def commit(folder: Path, message: str, *options: str) -> None:
+    """Commit all changes in `folder`, as the user or, if git has no name of the user, as epigram."""
+    git(folder, "add", "--all", *options)
     try:
         known = all(git(folder, "config", "--get", f"user.{key}") for key in ("name", "email"))
     except InputMissingError:
         known = False
-    message = f"Create a project for epigram {epigram.__version__}"
     git(folder, *(() if known else IDENTITY), "commit", "--quiet", "--message", message)
 
 

@@ -1,0 +1,84 @@
+"""Record of a fit in the manifest of its model: all that a project needs to train the same model again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from epigram.core.config_types import Strict, validate_as
+from epigram.core.errors import ParameterError
+from epigram.data.sources.source import read_source
+from epigram.evaluation.records.ensemble_record import ENSEMBLE
+from epigram.fitting.inputs import Language
+from epigram.fitting.steps import Steps
+from epigram.models import manifest
+from epigram.models.manifest import TrainingFacts
+from epigram.models.settings import System
+
+KEY = "fit"  # key of the manifest
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitRecord(Strict):
+    """Columns and language of the texts, and the sections of params.yaml; a value that is not in them is the default.
+
+    An ensemble needs all systems of the fit, another model needs its own system.
+    """
+
+    text: str
+    label: str
+    language: Language
+    params: dict[str, Any]
+
+    @classmethod
+    def read(cls, model: Path) -> FitRecord:
+        """Read the record of a saved model, whose files must be unchanged. Raises ParameterError if it has none."""
+        manifest.verify(model)
+        if (values := manifest.read_facts(model).get(KEY)) is None:
+            raise ParameterError(
+                f"{model} is not a model of epigram fit; create a project without --from, and add the texts"
+            )
+        return validate_as(cls, values, KEY, file=str(model / manifest.MANIFEST))
+
+
+def write_record(steps: Steps, systems: Mapping[str, dict[str, Any]], chosen: str) -> None:
+    """Write the record of a fit that has trained `systems`, and chosen one, to the manifest of the chosen model."""
+    source = read_source(steps.folder / "raw" / "source.json")
+    needed = systems if chosen == ENSEMBLE else {chosen: systems[chosen]}
+    views = {name: steps.views[name] for name in dict.fromkeys(each["view"] for each in needed.values())}
+    sections = {each.name: getattr(steps.settings, each.name) for each in fields(steps.settings)}
+    params = {
+        "dataset": source.name,
+        "seeds": list(sections.pop("seeds")),
+        "views": {name: {"tokenizer": view.tokenizer, **_set_values(view)} for name, view in views.items()},
+        "systems": {name: _with_threads(steps, name, settings) for name, settings in needed.items()},
+        **{name: each if isinstance(each, dict) else _set_values(each) for name, each in sections.items()},
+    }
+    record = FitRecord(text=source.read["text"], label=source.read["label"], language=source.language, params=params)
+    manifest.write(steps.chosen, {**manifest.read_facts(steps.chosen), KEY: asdict(record)})
+
+
+def _with_threads(steps: Steps, name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a system with the number of its threads, if that is a setting of the system.
+
+    The number affects the weights, and by default it is the number of the machine's cores.
+    """
+    from epigram.recipes.registry import recipe_of
+
+    system = System(**settings)
+    used = recipe_of(name, system, steps.settings.train, checkpoint=steps.views[system.view].checkpoint).train_settings
+    if used is not None and "threads" not in used:
+        return settings
+    facts = TrainingFacts.read(steps.folder / "models" / name / f"seed-{steps.settings.seeds[0]}")
+    return {**settings, "train": {**system.train, "threads": facts.training["threads"]}}
+
+
+def _set_values(settings: Any) -> dict[str, Any]:
+    """Return the values of settings that differ from the defaults."""
+    defaults = {
+        each.name: each.default if each.default_factory is MISSING else each.default_factory()
+        for each in fields(settings)
+    }
+    return {name: value for name, value in asdict(settings).items() if value != defaults[name]}

