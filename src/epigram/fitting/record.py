@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from dataclasses import MISSING, asdict, dataclass, fields
+from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from epigram.core.config_types import Strict, validate_as
-from epigram.core.errors import ParameterError
+from epigram.core.errors import DataError, ParameterError
+from epigram.core.settings import check_sections
 from epigram.data.sources.source import read_source
+from epigram.data.validation.settings import ValidateSettings
 from epigram.evaluation.records.ensemble_record import ENSEMBLE
-from epigram.fitting.inputs import Language
+from epigram.fitting.inputs import Language, write_raw
 from epigram.fitting.steps import Steps
 from epigram.models import manifest
 from epigram.models.manifest import TrainingFacts
 from epigram.models.settings import System
+from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
 KEY = "fit"  # key of the manifest
 
@@ -40,7 +46,24 @@ class FitRecord(Strict):
             raise ParameterError(
                 f"{model} is not a model of epigram fit; create a project without --from, and add the texts"
             )
-        return validate_as(cls, values, KEY, file=str(model / manifest.MANIFEST))
+        record = validate_as(cls, values, KEY, file=str(model / manifest.MANIFEST))
+        check_sections(record.params)
+        return record
+
+    def check_texts(self, model: Path, data: Path) -> None:
+        """Raise DataError if the file `data` gives other rows than the `model` was trained and evaluated on."""
+        from epigram.workflow.validate import validate_corpus
+
+        settings = validate_as(ValidateSettings, self.params.get("validate", {}), "validate")
+        with TemporaryDirectory() as place, redirect_stdout(StringIO()):
+            raw, validated = Path(place, "raw"), Path(place, "validated")
+            write_raw(data, None, text=self.text, label=self.label, language=self.language, folder=raw)
+            validate_corpus(settings, raw, validated)
+            found = ValidatedCorpus.read(validated).digest()
+        if found != manifest.read_provenance(model).get("rows"):
+            raise DataError(
+                f"{data} has other texts, labels or splits than {model} was trained on; expected the file of the fit"
+            )
 
 
 def write_record(steps: Steps, systems: Mapping[str, dict[str, Any]], chosen: str) -> None:
