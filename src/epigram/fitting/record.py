@@ -4,42 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import redirect_stdout
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Annotated, Any
 
-from epigram.core.config_types import Strict, validate_as
+from epigram.core.config_types import Checked, Strict, validate_as
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.settings import check_sections
+from epigram.data.packed import file_suffix
 from epigram.data.sources.source import read_source
+from epigram.data.tables import FILE_OPTIONS, formats
 from epigram.data.validation.settings import ValidateSettings
 from epigram.evaluation.records.ensemble_record import ENSEMBLE
 from epigram.fitting.inputs import Language, write_raw
-from epigram.fitting.steps import Steps
+from epigram.fitting.steps import Steps, StepSettings
 from epigram.models import manifest
 from epigram.models.manifest import TrainingFacts
 from epigram.models.settings import System
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
 KEY = "fit"  # key of the manifest
+ReadOptions = Annotated[
+    dict[str, Any],
+    Checked(lambda read: {"reader", "text", "label"} <= read.keys(), "reader, text and label, as in a source"),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitRecord(Strict):
-    """Columns and language of the texts, and the sections of params.yaml; a value that is not in them is the default.
+    """How the texts were read, and the sections of params.yaml; a value that is not in them is the default.
 
     An ensemble needs all systems of the fit, another model needs its own system.
     """
 
-    text: str
-    label: str
     language: Language
+    read: ReadOptions
     params: dict[str, Any]
 
     @classmethod
-    def read(cls, model: Path) -> FitRecord:
+    def of(cls, model: Path) -> FitRecord:
         """Read the record of a saved model, whose files must be unchanged. Raises ParameterError if it has none."""
         manifest.verify(model)
         if (values := manifest.read_facts(model).get(KEY)) is None:
@@ -50,16 +55,21 @@ class FitRecord(Strict):
         check_sections(record.params)
         return record
 
+    def reading(self, data: Path) -> dict[str, Any]:
+        """Return the columns, the language and, for a file of the same format, the options to read the file `data`."""
+        kind = formats().get(file_suffix(data), {}).get("reader")
+        options = {name: self.read[name] for name in FILE_OPTIONS if name in self.read and kind == self.read["reader"]}
+        return {"text": self.read["text"], "label": self.read["label"], "language": self.language, "options": options}
+
     def check_texts(self, model: Path, data: Path) -> None:
         """Raise DataError if the file `data` gives other rows than the `model` was trained and evaluated on."""
-        from epigram.workflow.validate import validate_corpus
-
-        settings = validate_as(ValidateSettings, self.params.get("validate", {}), "validate")
         with TemporaryDirectory() as place, redirect_stdout(StringIO()):
-            raw, validated = Path(place, "raw"), Path(place, "validated")
-            write_raw(data, None, text=self.text, label=self.label, language=self.language, folder=raw)
-            validate_corpus(settings, raw, validated)
-            found = ValidatedCorpus.read(validated).digest()
+            steps = Steps(
+                Path(place), StepSettings(validate=validate_as(ValidateSettings, self.params.get("validate", {})))
+            )
+            write_raw(data, None, folder=steps.folder / "raw", **self.reading(data))
+            steps.validate()
+            found = ValidatedCorpus.read(steps.folder / "validated").digest()
         if found != manifest.read_provenance(model).get("rows"):
             raise DataError(
                 f"{data} has other texts, labels or splits than {model} was trained on; expected the file of the fit"
@@ -77,9 +87,9 @@ def write_record(steps: Steps, systems: Mapping[str, dict[str, Any]], chosen: st
         "seeds": list(sections.pop("seeds")),
         "views": {name: {"tokenizer": view.tokenizer, **_set_values(view)} for name, view in views.items()},
         "systems": {name: _with_threads(steps, name, settings) for name, settings in needed.items()},
-        **{name: each if isinstance(each, dict) else _set_values(each) for name, each in sections.items()},
+        **{name: _set_values(each) if is_dataclass(each) else each for name, each in sections.items()},
     }
-    record = FitRecord(text=source.read["text"], label=source.read["label"], language=source.language, params=params)
+    record = FitRecord(language=source.language, read=source.read, params=params)
     manifest.write(steps.chosen, {**manifest.read_facts(steps.chosen), KEY: asdict(record)})
 
 

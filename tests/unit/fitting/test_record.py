@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,8 @@ def test_the_record_has_what_the_chosen_model_needs(
 ) -> None:
     steps = fitted(tmp_path)
     write_record(steps, {"setfit": ENCODER, "tfidf_svm": SVM}, chosen)
-    record = FitRecord.read(steps.chosen)
-    assert (record.text, record.label, record.language) == ("review", "stars", "zh")
+    record = FitRecord.of(steps.chosen)
+    assert record.reading(Path("a.csv")) == {"text": "review", "label": "stars", "language": "zh", "options": {}}
     assert record.params == {
         **{"dataset": "texts", "seeds": [4], "views": views, "systems": systems},
         **{name: {} for name in ("validate", "examine", "augment", "encode", "ensemble")},
@@ -65,3 +66,16 @@ def test_the_record_has_what_the_chosen_model_needs(
         **{"evaluate": {"timing_texts": 32}, "compare": {"alpha": 0.1, "prefer": "best"}},
     }
     assert manifest.read_facts(steps.chosen)["system"] == "x"
+
+
+def test_the_options_of_a_file_apply_to_files_of_its_format(tmp_path: Path) -> None:
+    steps = fitted(tmp_path)
+    (tmp_path / "rows.tsv").write_bytes("text;stars\nカレー;1\nうどん;2\n".encode("cp932") * 9)
+    shutil.rmtree(tmp_path / "raw")
+    options = {"encoding": "cp932", "separator": ";"}
+    columns: Any = {"text": "text", "label": "stars", "language": "zh"}
+    write_raw(tmp_path / "rows.tsv", None, **columns, folder=tmp_path / "raw", options=options)
+    write_record(steps, {"tfidf_svm": SVM}, "tfidf_svm")
+    record = FitRecord.of(steps.chosen)
+    assert record.reading(Path("other.tsv"))["options"] == options
+    assert record.reading(Path("rows.jsonl"))["options"] == record.reading(Path("folder"))["options"] == {}

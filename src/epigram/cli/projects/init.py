@@ -33,13 +33,14 @@ def main(
 
     Example: epigram init demo && cd demo && epigram run
     """
+    from epigram.data.packed import file_stem
     from epigram.runner.project.files import create, update
     from epigram.runner.workspace.fitted_project import create_project
 
     if (from_ is None) != (data is None) or (update_ and from_ is not None):
         raise ParameterError("--from needs --data, and the two cannot be combined with --update")
     if from_ is not None and data is not None:
-        folder = create_project(folder or Path(data.stem), model=from_, data=data)
+        folder = create_project(folder or Path(file_stem(data)), model=from_, data=data)
         echo(f"{folder}: created a project that trains {from_} again; next:\n{_change(folder)}  epigram run")
         return
     if update_:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from epigram.core.settings import REQUIRED
@@ -18,15 +19,15 @@ def create_project(folder: str | Path, *, model: str | Path, data: str | Path) -
     empty or a model that no fit has made, DataError if the file has other texts, labels or splits.
     """
     root, table, saved = Path(folder), Path(data), Path(model)
-    record = FitRecord.read(saved)
+    record = FitRecord.of(saved)
     record.check_texts(saved, table)
 
     def fill(project: Path) -> None:
-        name, language = str(record.params["dataset"]), record.language
-        add_source(table, name=name, text=record.text, label=record.label, language=language, root=project)
+        add_source(table, name=str(record.params["dataset"]), root=project, **record.reading(table))
         with edited(project / "params.yaml") as params:
             for section, values in record.params.items():
-                params[section] = values if section in REQUIRED else {**(params.get(section) or {}), **values}
+                whole = section in REQUIRED or not isinstance(values, Mapping)
+                params[section] = values if whole else {**(params.get(section) or {}), **values}
         load(project / "params.yaml")
         commit(project, f"Train the model of a fit of {table.name}")
 
