@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from epigram.core.config_types import Checked, Name, Strict, is_name, nearest, read_yaml, validate_as
 from epigram.core.errors import InputMissingError, ParameterError
@@ -107,16 +107,22 @@ def read_table(root: Path, name: str) -> PrintedTable:
 
 
 def cells(table: PrintedTable) -> Iterator[TableCell]:
-    """Yield the cells, the first seed of every row before the further seeds of the paper's own rows."""
+    """Yield the cells, the first seed of every row before the further seeds of the paper's own rows.
+
+    Of a seed, the column `default` comes first, because it takes a fraction of the time.
+    """
     for seed in table.seeds:
-        for dataset in table.datasets:
-            for name, row in table.rows.items():
-                if (seed == table.seeds[0] or row.own) and dataset in (row.only or table.datasets):
-                    yield from _columns(table.datasets[dataset], dataset, name, row, seed)
+        for column in reversed(get_args(Column)):
+            for dataset in table.datasets:
+                for name, row in table.rows.items():
+                    if (seed == table.seeds[0] or row.own) and dataset in (row.only or table.datasets):
+                        yield from _of_column(column, table.datasets[dataset], dataset, name, row, seed)
 
 
-def _columns(source: Dataset, dataset: str, name: str, row: PrintedRow, seed: int) -> Iterator[TableCell]:
-    """Yield the cells of the columns; a system without a preset has the column `default` alone."""
+def _of_column(
+    column: Column, source: Dataset, dataset: str, name: str, row: PrintedRow, seed: int
+) -> Iterator[TableCell]:
+    """Yield the cell of a column, if the row has it; a system without a preset has the column `default` alone."""
     from epigram.recipes.registry import PRESETS
 
     capped = {**row.system, **{key: {**row.system.get(key, {}), **cap} for key, cap in source.cap.items()}}
@@ -125,6 +131,5 @@ def _columns(source: Dataset, dataset: str, name: str, row: PrintedRow, seed: in
         "paper": ({**capped, "preset": "paper"} if has_preset else capped) if has_preset or not row.preset else None,
         "default": row.system if row.preset else None,
     }
-    for column in source.columns:
-        if (system := columns[column]) is not None:
-            yield TableCell(dataset, name, column, seed, system)
+    if column in source.columns and (system := columns[column]) is not None:
+        yield TableCell(dataset, name, column, seed, system)

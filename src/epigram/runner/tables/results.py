@@ -93,7 +93,7 @@ def _request(table: PrintedTable, group: list[TableCell], root: Path, run: str) 
         "systems": {cell.name: cell.system for cell in group},
         ENSEMBLE: {"enabled": False},
     }
-    return Request(root=root, dataset=dataset.source, seeds=(group[0].seed,), changes=changes, name=run, max_parallel=1)
+    return Request(root=root, dataset=dataset.source, seeds=(group[0].seed,), changes=changes, name=run)
 
 
 def record(trial: Trial) -> None:
