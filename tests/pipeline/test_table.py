@@ -51,9 +51,9 @@ def test_only_missing_cells_are_measured(tmp_path: Path) -> None:
     assert "t: 3 of 3 missing cells measured" in done.stdout
     first = read_results(folder, "t")
     assert [(each.row, each.column, each.seed) for each in first] == [
-        ("FastText", "paper", 4),
         ("FastText", "default", 4),
         ("tfidf_svm", "default", 4),
+        ("FastText", "paper", 4),
     ]
     for each in first:
         run = next(folder.glob(f"runs/t-*-pocket_en-{each.column}-{each.seed}")) / "summary.json"
