@@ -21,7 +21,5 @@ def pipeline(request: Request, retry_delays: tuple[float, ...] = RETRY_DELAYS) -
     """
     with open_run(request) as run:
         run_stages(run, retry_delays)
-        while run.leave_out_unfinished():
-            run_stages(run, retry_delays)
         result = publish(run)
     return final_state(result)

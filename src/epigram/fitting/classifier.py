@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from epigram.core.errors import ParameterError
 from epigram.data.validation.label_checks import visible_label
-from epigram.fitting.fit import Effort, fit
+from epigram.fitting.fit import fit
 from epigram.fitting.inputs import Language, as_list
 from epigram.inference.predictors.base_predictor import list_texts
 
@@ -31,10 +31,8 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     `predict_proba`; a label without a text has the probability 0. `model_` is the FittedModel.
     """
 
-    def __init__(
-        self, budget: str = "1m", quality: Effort = "good", language: Language | None = None, verbose: bool = False
-    ) -> None:
-        self.budget, self.quality, self.language, self.verbose = budget, quality, language, verbose
+    def __init__(self, budget: str = "1m", language: Language | None = None, verbose: bool = False) -> None:
+        self.budget, self.language, self.verbose = budget, language, verbose
 
     def fit(self, X: Iterable[str], y: Any) -> Classifier:
         """Train on texts with their labels. Raises ValueError for labels of another form, and the errors of `fit`."""

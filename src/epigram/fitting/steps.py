@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +91,8 @@ class Steps:
         evaluate_models(name, settings.evaluate, settings.seeds, validated, encoded, pruned, evaluated, speed=speed)
         return read_metrics(evaluated)
 
-    def compare(self, names: Sequence[str]) -> Summary:
-        """Combine and compare the trained systems, choose one and write the report."""
+    def compare(self, names: Sequence[str], rows: int) -> Summary:
+        """Combine and compare the trained systems, choose one and write the report; examine `rows` training texts."""
         from epigram.workflow.compare import compare_systems
         from epigram.workflow.ensemble import combine_systems
         from epigram.workflow.examine import examine_corpus
@@ -102,7 +102,7 @@ class Steps:
             for each in ("validated", "examined", "evaluated", "ensemble", "pruned", "compared", "speed")
         )
         settings = self.settings
-        examine_corpus(settings.examine, validated, examined)
+        examine_corpus(replace(settings.examine, rows=rows), validated, examined)
         combine_systems(
             names, settings.ensemble, settings.evaluate, validated, evaluated, pruned, ensemble, speed=speed
         )

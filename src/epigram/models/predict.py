@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from epigram.core import deadline
 from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
 from epigram.models.batches import TextBatches
@@ -180,6 +181,7 @@ def predict_share(
         model.eval()
     with matmul_precision(precision, texts.device):  # around all batches, so that weights are converted once
         for batch in islice(texts.in_order(*batch_limits(texts)), first, None, step):
+            deadline.check()
             prediction: Prediction = model(texts.gather(batch))
             share.rows.append(batch)
             share.logits.append(prediction.logits.float().cpu().numpy())

@@ -17,9 +17,6 @@ def main(
     text: Annotated[str, typer.Option(help="Column of the texts.")] = "text",
     label: Annotated[str, typer.Option(help="Column of the labels.")] = "label",
     budget: Annotated[str, typer.Option(metavar="TIME", help="Time until the model is written.")] = "1m",
-    quality: Annotated[
-        Literal["fast", "good"], typer.Option(help="fast: linear systems on a frozen encoder only.")
-    ] = "good",
     language: Annotated[Literal["zh", "en"] | None, typer.Option(help="Language. Default: detected.")] = None,
     encoding: Encoding = None,
     separator: Separator = None,
@@ -38,5 +35,5 @@ def main(
     from epigram.fitting.fit import fit
 
     options = file_options(encoding, separator, sheet)
-    fit(file, text=text, label=label, budget=budget, quality=quality, language=language, options=options).save(out)
+    fit(file, text=text, label=label, budget=budget, language=language, options=options).save(out)
     echo(f'report: {report}\nmodel:  {out}  (to try it: epigram predict {out} "a text")')

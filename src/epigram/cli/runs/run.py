@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +11,6 @@ import typer
 from epigram.cli.options import Changes, Dataset, Ray, Seeds, Systems, make_request
 from epigram.cli.projects.project import find_flow
 from epigram.core.errors import ParameterError
-from epigram.process.display import echo
 
 if TYPE_CHECKING:
     from epigram.runner.workspace.request import Request
@@ -29,18 +26,14 @@ def main(
     ] = None,
     name: Annotated[str, typer.Option(help="Name of the run. Default: data set and time.")] = "",
     ray: Ray = "",
-    budget: Annotated[
-        str, typer.Option(metavar="TIME", help="Choose systems and settings within a time: 90s, 20m or 1h.")
+    search: Annotated[
+        str, typer.Option("--search", "--budget", metavar="TIME", help="First search the best system: 90s, 20m or 1h.")
     ] = "",
-    quality: Annotated[str, typer.Option(help="With --budget: fast, good or best. Default: good.")] = "",
-    plan: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Run the systems and settings that --budget chose before.")
-    ] = None,
 ) -> None:
     """Bring every stage of the pipeline up to date and print the comparison.
 
-    A run with --dataset, --systems, --seeds or --set works in its own workspace, in .epigram/workspaces. With --budget,
-    systems are tried on parts of the training texts first, and the choice is written to runs/NAME/plan.yaml.
+    A run with --dataset, --systems, --seeds or --set works in its own workspace, in .epigram/workspaces. With --search,
+    systems are tried on the project's data within the time, params.yaml gets the best one, and the run trains it.
 
     Example: epigram run --dataset mr --systems transformer_f,tfidf_svm --seeds 0,1,2
     """
@@ -58,29 +51,17 @@ def main(
     from epigram.cli.runs.run_report import print_run
     from epigram.runner.prefect.execution import execute
 
-    if budget or quality or plan is not None:
-        request = _planned(request, started, budget, quality, plan)
+    if search:
+        _search(request, search, started)
     print_run(execute(request, flow), request.root)
 
 
-def _planned(request: Request, started: float, budget: str, quality: str, plan: Path | None) -> Request:
-    """Return the request with the plan in a file, or with the plan of a search."""
-    from epigram.core.settings import dataset_of
-    from epigram.runner.search.execute import execute_search
-    from epigram.workflow.search.goal import parse_goal
-    from epigram.workflow.search.plan import read_plan
+def _search(request: Request, budget: str, started: float) -> None:
+    """Search the best system for the project's data, and write it into params.yaml."""
+    from epigram.fitting.stopwatch import parse_budget
+    from epigram.runner.search import execute_search
 
-    if request.systems or request.changes or request.seeds:
-        raise ParameterError("--budget and --plan set systems, settings and seeds; remove --systems, --seeds and --set")
-    if plan is not None:
-        if budget or quality or request.dataset:
-            raise ParameterError("--plan has the data set and the settings; remove --budget, --quality and --dataset")
-        found = read_plan(plan)
-        return replace(request, dataset=found.dataset, plan=found)
-    if not budget:
-        raise ParameterError("--quality needs a time budget: epigram run --budget 20m --quality best")
-    goal = parse_goal(budget, quality or "good")
-    asked = replace(request, dataset=request.dataset or dataset_of(request.root / "params.yaml"))
-    if goal.warning:
-        echo(goal.warning, file=sys.stderr)
-    return execute_search(asked, goal, started, find_flow("run", "flows.search.search"))
+    if request.overrides:
+        raise ParameterError("--search chooses for params.yaml; remove --dataset, --systems, --seeds and --set")
+    own = replace(request, name=None, ray=None)
+    execute_search(own, parse_budget(budget), started, find_flow("run", "flows.search.search"))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from graphlib import TopologicalSorter
-from itertools import pairwise
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,34 +37,13 @@ class Graph:
     def __len__(self) -> int:
         return len(self.stages)
 
-    def up_to(self, folder: Path) -> Graph:
-        """Return the graph of the stages that write into `folder`, and of all that they depend on."""
+    def up_to(self, output: Path) -> Graph:
+        """Return the graph of the stage that writes `output`, and of all that it depends on."""
         wanted: set[str] = set()
         for stage in reversed(list(self)):  # dependencies come first, so they are reached last
-            if stage.name in wanted or any(folder in out.parents for out in stage.outs):
+            if stage.name in wanted or output in stage.outs:
                 wanted |= {stage.name, *stage.needs}
         return Graph({name: stage for name, stage in self.stages.items() if name in wanted}, self.current)
-
-    def of(self, system: str) -> frozenset[str]:
-        """Return the names of the stages of a system."""
-        return frozenset(name for name in self.stages if name.partition("@")[2] == system)
-
-    def in_turn(self, systems: Sequence[str]) -> Graph:
-        """Return the graph in which each of the `systems` also waits for all stages of the one before it."""
-        before = {name: self.of(first) for first, second in pairwise(systems) for name in self.of(second)}
-        stages = {
-            name: replace(stage, needs=stage.needs | before.get(name, frozenset()))
-            for name, stage in self.stages.items()
-        }
-        order = TopologicalSorter({name: sorted(stage.needs) for name, stage in stages.items()}).static_order()
-        return Graph({name: stages[name] for name in order}, self.current)
-
-    def other_outputs(self, root: Path) -> list[Path]:
-        """Return the folders of systems and views that are not in the graph, next to the graph's own, below `root`."""
-        outs = {out for stage in self if "@" in stage.name for out in stage.outs}
-        parents = {out.parent for out in outs if root in out.parent.parents}
-        found = {path for parent in parents for path in parent.glob("*") if path.is_dir() and not path.is_symlink()}
-        return sorted(found - outs)
 
     def find(self, name: str) -> Path | None:
         """Return the file `name` in the output folder of the first stage that wrote one, or None."""

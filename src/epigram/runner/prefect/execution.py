@@ -69,7 +69,7 @@ def finish_if_up_to_date(request: Request) -> Run | None:
     works in the same tree.
     """
     started_at = time.monotonic()
-    if request.search or not (workspace_folder(request) / LOCK_FILE).exists():  # no lock file: nothing has run yet
+    if not (workspace_folder(request) / LOCK_FILE).exists():  # no lock file: nothing has run yet
         return None
     with raise_on_signals(), open_workspace(request) as workspace:
         stages = graph.read(workspace.path)
@@ -89,7 +89,7 @@ def finish_if_up_to_date(request: Request) -> Run | None:
                 stages=dict.fromkeys(stages.stages, StageResult(state="Cached", seconds=0.0)),
                 comparison=publish.comparison(stages, workspace),
             )
-            publish.write_run(run, stages, workspace, request.plan)
+            publish.write_run(run, stages, workspace)
     return run
 
 

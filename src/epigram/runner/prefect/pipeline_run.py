@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +18,6 @@ from rich.console import Console
 
 from epigram.core.errors import EpigramError
 from epigram.core.settings import dataset_of
-from epigram.process.display import echo
 from epigram.process.outcome import Outcome
 from epigram.process.signals import interrupt_waits
 from epigram.runner.dvc import graph
@@ -29,7 +25,6 @@ from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.prefect import heartbeat, ray_cluster
 from epigram.runner.prefect.artifacts import StatusTable
 from epigram.runner.prefect.stage import OpenRunner, Runner, stage_attempt
-from epigram.runner.prefect.time_limit import TimeLimit
 from epigram.runner.runs import publish, reservations
 from epigram.runner.runs.publish import Run, StageResult
 from epigram.runner.scheduling.gpus import GpuPool, stages_per_gpu, visible_gpus
@@ -58,7 +53,6 @@ class PipelineRun:
     ) -> None:
         self.request, self.workspace, self.name = request, workspace, name
         self._started_at, self._until = started_at, until
-        self._earlier: dict[str, StageResult] = {}
         self._prepare()
 
     def _prepare(self) -> None:
@@ -67,34 +61,23 @@ class PipelineRun:
         self.graph = graph.read(workspace.path)
         if self._until is not None:
             self.graph = self.graph.up_to(workspace.path / self._until)
-        if request.search:  # a stage reads all folders of the systems, also folders of earlier runs
-            for path in self.graph.other_outputs(workspace.path):
-                shutil.rmtree(path)
         params, up_to_date = workspace.path / "params.yaml", len(self.graph.current) == len(self.graph)
         if not request.revision and not up_to_date:
             overrides.check_systems(params)
-        section = "systems" if self._until is None else "views"
-        limited = [] if request.systems_until is None else request.sections.get(section, {})
-        in_turn = list(limited) if self._until is None else []
-        self._submitted = self.graph.in_turn(in_turn) if in_turn else self.graph
         self._table = StatusTable(self.graph.stages, Console(stderr=True))
         self._systems = {} if up_to_date else read_systems(params)
         self._runner = Runner(workspace.path, self._table, self._slots(), self._set_needs_after)
         self._set_needs()  # reads the data of an earlier run
-        self._limit = None
-        if request.systems_until is not None:
-            systems = {name: self.graph.of(name) for name in limited}
-            self._limit = TimeLimit(request.systems_until, systems, self._runner, finished=self.graph.current)
 
     def _slots(self) -> Slots:
         """Return the slots of the run, which its stages take in the order of their remaining paths."""
         workspace = self.workspace
-        seconds = expected_seconds(self._submitted, workspace.main / "runs", workspace.dataset)
+        seconds = expected_seconds(self.graph, workspace.main / "runs", workspace.dataset)
         total = self.request.max_parallel or os.cpu_count() or 1
         names = () if self.request.ray else visible_gpus()
         self._available = ray_cluster.gpus_per_node() if self.request.ray else len(names)
         pool = GpuPool(names, sharing=stages_per_gpu())
-        return Slots(total, schedule=Schedule(self._submitted, seconds), gpus=pool)
+        return Slots(total, schedule=Schedule(self.graph, seconds), gpus=pool)
 
     def _set_needs_after(self, stage: str) -> None:
         """When the data have been validated, set what the other stages need."""
@@ -102,7 +85,7 @@ class PipelineRun:
             self._set_needs()
 
     def _set_needs(self) -> None:
-        set_needs(self._runner.slots, self._submitted, self._systems, self._available, self._validated)
+        set_needs(self._runner.slots, self.graph, self._systems, self._available, self._validated)
 
     @property
     def _validated(self) -> Path:
@@ -114,38 +97,10 @@ class PipelineRun:
         The caller adds the future of each task to `futures`.
         """
         submit = ray_cluster.ready_stages if self.request.ray else all_stages
-        limit = nullcontext() if self._limit is None else self._limit.watch()
         from epigram.runner.dvc.adapter import sort_lock_file_on_exit
 
-        with sort_lock_file_on_exit(self.workspace.path, self.graph.stages), self._table.live(), limit:
-            yield from submit(self._submitted, futures, self._runner)
-
-    def leave_out_unfinished(self) -> bool:
-        """If systems failed, or the time limit stopped them, continue the run without them; return whether it did.
-
-        It does not without a limit, or if the first system, or a stage of no system, failed. A search (`until`) ends if
-        any stage fails.
-        """
-        if self._limit is None or (self._failed and self._until):
-            return False
-        if not (left_out := self._limit.left_out_after(self._failed)):
-            return False
-        for outcome in self._failed.values():
-            echo(f"note: {outcome.stage} failed, so its system is left out: {outcome.summary}", file=sys.stderr)
-        if self._limit.left_out:
-            echo(f"note: the time is up for {', '.join(self._limit.left_out)}: left out", file=sys.stderr)
-        self._earlier = self.results()
-        plan = self.request.plan and self.request.plan.without(left_out)
-        until = None if self._limit.left_out else self._limit.until
-        self.request = replace(self.request, plan=plan, systems_until=until)
-        overrides.write(self.workspace.path / "params.yaml", self.request)
-        self._runner.stop()  # its idle processes of DVC, since the graph gets another runner
-        self._prepare()
-        return True
-
-    @property
-    def _failed(self) -> dict[str, Outcome]:
-        return {name: outcome for name, outcome in self._runner.outcomes.items() if outcome.state == "Failed"}
+        with sort_lock_file_on_exit(self.workspace.path, self.graph.stages), self._table.live():
+            yield from submit(self.graph, futures, self._runner)
 
     def resources(self, stage: Stage) -> AbstractContextManager[Any]:
         """Return the context in which the task of `stage` is submitted: in a Ray cluster with GPUs, it reserves some.
@@ -180,7 +135,7 @@ class PipelineRun:
     def publish(self) -> Run:
         """Write runs/NAME/ and create the artifacts of the dashboard; return the result of the run."""
         run = self.result()
-        folder = publish.write_run(run, self.graph, self.workspace, self.request.plan)
+        folder = publish.write_run(run, self.graph, self.workspace)
         publish.create_artifacts(run, self.graph, folder)
         return run
 
@@ -190,12 +145,11 @@ class PipelineRun:
         return next((outcome for outcome in self._runner.outcomes.values() if outcome.code), None)
 
     def results(self) -> dict[str, StageResult]:
-        """Return the result of each stage by its name; a stage that is cached now may have run before a time limit."""
-        found = {
+        """Return the result of each stage by its name."""
+        return {
             name: StageResult(state=row.state, seconds=round(row.work_seconds, 3))
             for name, row in self._table.rows.items()
         }
-        return {name: self._earlier.get(name, now) if now.state == "Cached" else now for name, now in found.items()}
 
     def result(self) -> Run:
         """Return the result of the run so far."""
@@ -221,7 +175,7 @@ def reserve_name() -> str:
 def open_run(request: Request, until: Path | None = None) -> Iterator[PipelineRun]:
     """Prepare and lock the workspace of a run, send heartbeats, and terminate all stages at the end.
 
-    With `until`, the run has only the stages that write into this folder, and their dependencies.
+    With `until`, the run has only the stage that writes this folder, and its dependencies.
     """
     started_at, name = time.monotonic(), str(runtime.flow_run.name)
     with (

@@ -20,7 +20,6 @@ from epigram.runner.dvc.graph import Graph
 from epigram.runner.runs import run_page
 from epigram.runner.workspace.run_folders import set_link
 from epigram.runner.workspace.workspace import Workspace
-from epigram.workflow.search.plan import PLAN, RunPlan, write_plan
 
 if TYPE_CHECKING:
     from epigram.evaluation.records.summary import Summary
@@ -96,19 +95,17 @@ def comparison(graph: Graph, workspace: Workspace) -> dict[str, Any]:
     return {**summary, "rows": [{**row, **_speed(workspace.path, row, graph)} for row in summary["rows"]]}
 
 
-def write_run(run: Run, graph: Graph, workspace: Workspace, plan: RunPlan | None = None) -> Path:
+def write_run(run: Run, graph: Graph, workspace: Workspace) -> Path:
     """Write runs/NAME/ with summary.json, report.html, model/ (the chosen model) and the files about data quality.
 
-    The folder also has the `plan` of a search. If the run succeeded, runs/latest points to it. A failed run never
-    replaces a complete one of its name: it is written to runs/NAME-failed. Returns the folder.
+    If the run succeeded, runs/latest points to it. A failed run never replaces a complete one of its name: it is
+    written to runs/NAME-failed. Returns the folder.
     """
     runs, summary_file = workspace.main / "runs", graph.find("summary.json")
     names = chain([run.name, f"{run.name}{FAILED}"], (f"{run.name}{FAILED}-{number}" for number in count(2)))
     folder = next(runs / name for name in names if not run.code or not _is_complete(runs / name))
     with atomic_folder(folder) as temporary:
         write_json(temporary / "summary.json", run.as_json() | {"name": folder.name})
-        if plan is not None:
-            write_plan(temporary / PLAN, plan)
         if run.comparison and summary_file:
             from epigram.report.page import render_run
 

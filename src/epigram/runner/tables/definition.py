@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from epigram.core.config_types import Checked, Name, Strict, is_name, nearest, read_yaml, validate_as
+from epigram.core.config_types import Checked, Name, Seed, Strict, is_name, nearest, read_yaml, validate_as
 from epigram.core.errors import InputMissingError, ParameterError
-from epigram.workflow.search.plan import PlannedView, Seeds
 
 FOLDER = Path("benchmarks/tables")
+Seeds = Annotated[
+    list[Seed], Checked(lambda seeds: 0 < len(set(seeds)) == len(seeds), "one or more different integers")
+]
 Column = Literal["paper", "default"]  # a system with the settings that its paper states, or with epigram's own
 
 
@@ -30,7 +32,7 @@ class Dataset(Strict):
     differs: str = ""
     columns: list[Column] = field(default_factory=lambda: ["paper", "default"])
     cap: dict[Name, dict[str, Any]] = field(default_factory=dict)
-    views: dict[Name, PlannedView] = field(default_factory=dict)
+    views: dict[Name, dict[str, Any]] = field(default_factory=dict)
     sections: dict[Name, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -64,7 +66,7 @@ class PrintedTable(Strict):
     page: Name
     printed: dict[str, dict[str, str]]
     seeds: Seeds
-    views: dict[Name, PlannedView]
+    views: dict[Name, dict[str, Any]]
     datasets: Annotated[dict[str, Dataset], Checked(bool, "one or more data sets")]
     rows: Annotated[dict[str, PrintedRow], Checked(bool, "one or more rows")]
     absent: dict[str, str] = field(default_factory=dict)

@@ -103,7 +103,7 @@ def write(path: Path, request: Request) -> None:
 
 
 def apply(params: Params, request: Request) -> None:
-    """Change `params` in place: sections of a plan, data set, seeds, systems, keys, then the views of the systems.
+    """Change `params` in place: data set, seeds, systems, keys, then the views of the systems.
 
     Systems that the data set does not suit are left out of a run of all systems.
     """
@@ -132,11 +132,10 @@ def left_out(request: Request) -> dict[str, str]:
 
 def _runs_another_dataset(request: Request) -> bool:
     """Return whether the run trains the systems of params.yaml on a data set that it chooses."""
-    return bool(request.dataset and not request.systems and not request.plan)
+    return bool(request.dataset and not request.systems)
 
 
 def _change(params: Params, request: Request) -> None:
-    params.update(request.sections)
     if request.dataset:
         params["dataset"] = request.dataset
     if request.seeds:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 from epigram.core.config_types import Checked, Name, Positive, Seed, is_name, validate_as
 from epigram.runner.workspace.run_folders import RunName
-from epigram.workflow.search.plan import RunPlan
 
-SEARCH = "search"  # key of the workspace in which a search and its run work
 Revision = Annotated[
     str,
     Checked(lambda name: name.isprintable() and not name.startswith("-"), "a branch, a tag or a commit"),
 ]
-Moment = Annotated[float, Checked(math.isfinite, "a number of seconds")]
 Key = Annotated[
     str,
     Checked(
@@ -42,11 +38,8 @@ class Request:
     systems: tuple[Name, ...] = ()  # ("all",) for every recipe
     seeds: tuple[Seed, ...] = ()
     changes: dict[Key, Any] = field(default_factory=dict)
-    plan: RunPlan | None = None  # sections of params.yaml that a search chose
     revision: Revision | None = None
     name: RunName | None = None
-    search: bool = False  # whether the run works in the workspace of searches
-    systems_until: Moment | None = None  # monotonic time; systems, or views, that are not finished then are left out
     max_parallel: Positive | None = None  # parallel stages; None: the number of processors
     ray: str | None = None  # Ray cluster whose workers run the stages; None: this machine
 
@@ -58,11 +51,6 @@ class Request:
             object.__setattr__(self, each.name, value)
 
     @property
-    def sections(self) -> dict[str, Any]:
-        """The sections of the plan by name; empty without a plan."""
-        return {} if self.plan is None else self.plan.sections
-
-    @property
     def overrides(self) -> dict[str, Any]:
         """The overrides that are set."""
         values = {
@@ -70,7 +58,6 @@ class Request:
             "systems": self.systems,
             "seeds": self.seeds,
             "changes": self.changes,
-            "plan": self.sections,
         }
         return {key: value for key, value in values.items() if value}
 
@@ -82,7 +69,5 @@ class Request:
     @property
     def key(self) -> str:
         """Hash of the overrides and the revision name; it is part of the workspace's name."""
-        if self.search:
-            return SEARCH
         content = json.dumps([self.overrides, self.revision], sort_keys=True, default=str)
         return hashlib.sha256(bytes(content, "utf-8")).hexdigest()[:10]

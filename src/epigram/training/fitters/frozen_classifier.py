@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from epigram.core import deadline
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import NeuralClassifier
 from epigram.models.precision import matmul_precision
@@ -172,6 +173,7 @@ def encode(model: NeuralClassifier, texts: TextBatches) -> NDArray[np.float64]:
     found = np.empty((len(texts), head.out.in_features))
     with matmul_precision("auto", texts.device):
         for batch in texts.in_order(*batch_limits(texts)):
+            deadline.check()
             found[batch] = head.text_states(model.encode(texts.gather(batch))).float().cpu().numpy()
     return found
 
@@ -213,6 +215,7 @@ def _regress(x: Floats, labels: NDArray[np.integer], options: LogisticOptions) -
     """Return the weights (M, D) and biases (M,) of scikit-learn's logistic regression."""
     from sklearn.linear_model import LogisticRegression
 
+    deadline.check()
     model = LogisticRegression(
         C=options.penalty, max_iter=1000, class_weight=None if options.class_weight == "none" else "balanced"
     ).fit(x, labels)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from epigram.core import deadline
 from epigram.models.linear_svm import Weighting
 from epigram.models.predict import Predicted
 from epigram.training.config import ClassWeight
@@ -33,6 +34,7 @@ def fit_svms(x: Any, labels: NDArray[np.integer], classes: int, options: SvmOpti
 
     The weights apply to the features `x` (N, F), a sparse matrix, and include any weighting of the options.
     """
+    deadline.check()
     if labels.ndim == 1:
         return _fit_single_label(x, labels, classes, options)
     fits = (_fit_svm(x, column, options, _class_weight(options)) for column in labels.T)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from epigram.core import deadline
 from epigram.nn.torch_adapter import keep_freed_memory
 from epigram.process.signals import defer_signals
 from epigram.training.distributed import parallel
@@ -100,6 +101,7 @@ class Trainer:
 
     def step(self, batch: Batch) -> None:
         """Take an optimizer step on `batch`."""
+        deadline.check()
         loss = train_on(self, batch)
         self.schedule.step()
         self.position.step += 1

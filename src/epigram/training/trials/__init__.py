@@ -1,0 +1,1 @@
+"""Trials of systems on a part of the training texts."""

@@ -1,30 +1,22 @@
 """Trials: train a system on a part of train, and measure its score on held-out texts and its cost.
 
-python -m epigram.training.trials FOLDER
-
-Imports the libraries, then runs the trials of FOLDER/0.json, FOLDER/1.json and so on, each as soon as its file exists,
-until the process is ended. The test set is not read.
+The test set is not read.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, replace
-from itertools import count
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from epigram.core.config_types import validate_as
-from epigram.core.files import write_json
-from epigram.core.records import read_record
 from epigram.models.predict import gold_labels, predict
 from epigram.models.settings import System
 from epigram.nn.pretrained.warm_start import find_pretrained
-from epigram.process.exits import handle_errors, run_and_exit
-from epigram.process.stage_process import arguments
 from epigram.recipes.registry import recipe_of
 from epigram.text.dataset.encoded_dataset import View, fold_folder
 from epigram.training import fitters
@@ -35,31 +27,63 @@ from epigram.training.fitters import pool
 from epigram.training.linear.tfidf import load_blas
 from epigram.training.system_setup import ModelSetup
 from epigram.training.trials.sample import SampledView
-from epigram.training.trials.spec import TrialRequest, TrialResult, TrialSpec
 from epigram.training.tuning import calibrated
 
-INTERVAL = 0.02  # seconds between two looks for the next trial
 Part = tuple[SampledView, Path | None]  # a view with dev, and the folder of an encoder that was pretrained on it
+HELD_OUT = 2_000  # texts that judge a trial at most
 
 
-def run(spec: TrialSpec, view: View, pretrained: Path) -> TrialResult:
-    """Return the result of a trial on `view`; with folds, one model is trained for each of the first `spec.folds`."""
-    system = validate_as(System, spec.system)
-    recipe = recipe_of(spec.name, system, spec.train, checkpoint=view.checkpoint)
-    config = replace(configure(spec.name, recipe, spec.train), processes=1)
+@dataclass(frozen=True, kw_only=True)
+class TrialResult:
+    """Score on the held-out texts, the loss of the calibrated probabilities, and the cost.
+
+    `seconds` is the time to train once on `rows` texts, with evaluations on `held_out` texts, and `ms_per_text` the
+    time to predict one text in a batch. `steps` and `evaluations` count until the end of a training by gradient, which
+    may stop early; they are 0 for other models.
+    """
+
+    score: float
+    loss: float
+    rows: int
+    held_out: int
+    seconds: float
+    ms_per_text: float
+    steps: float = 0.0
+    evaluations: float = 0.0
+
+
+def try_system(
+    name: str,
+    system: System,
+    shared: Mapping[str, Any],
+    view: View,
+    pretrained: Path,
+    *,
+    rows: int,
+    held_out: int = HELD_OUT,
+    folds: int = 2,
+) -> TrialResult:
+    """Return the result of a trial on `rows` training texts at most, judged by `held_out` texts of dev at most.
+
+    If train has folds, one model is trained for each of the first `folds` of them. `shared` is the section `train` of
+    params.yaml, and `pretrained` has the encoder that was pretrained on the view, if there is one.
+    """
+    load_libraries()
+    recipe = recipe_of(name, system, shared, checkpoint=view.checkpoint)
+    config = replace(configure(name, recipe, shared), processes=1)
     config = resolve_threads(config, recipe, view.checkpoint)
     torch.set_num_threads(int(config.threads))
-    predictions, labels, taken, seconds, rows, answered = [], [], [], 0.0, 0, 0.0
-    for part, encoder in _parts(spec, view, pretrained):
+    predictions, labels, taken, seconds, trained_rows, answered = [], [], [], 0.0, 0, 0.0
+    for part, encoder in _parts(SampledView.of(view, rows, held_out), pretrained, folds):
         began = time.perf_counter()
-        setup = ModelSetup(name=spec.name, recipe=recipe, config=config, view=part, pretrained=encoder, seed=spec.seed)
+        setup = ModelSetup(name=name, recipe=recipe, config=config, view=part, pretrained=encoder, seed=0)
         model, train, dev = prepare(setup)
         trained = fitters.KINDS[recipe.kind](model, train, dev, options_of(setup))
         ended = time.perf_counter()
         predictions.append(predict(trained.model, dev, precision=config.precision))
         answered += time.perf_counter() - ended
         labels.append(gold_labels(dev))
-        seconds, rows = seconds + ended - began, rows + len(train)
+        seconds, trained_rows = seconds + ended - began, trained_rows + len(train)
         taken.append((trained.steps, len(trained.history)))
     wanted, count = np.concatenate(labels), len(predictions)
     pooled, _ = calibrated(pool(predictions), wanted)
@@ -67,7 +91,7 @@ def run(spec: TrialSpec, view: View, pretrained: Path) -> TrialResult:
     return TrialResult(
         score=pooled.score(wanted),
         loss=pooled.loss(wanted),
-        rows=rows // count,
+        rows=trained_rows // count,
         held_out=len(wanted) // count,
         seconds=seconds / count,
         ms_per_text=1000 * answered / len(wanted),
@@ -83,35 +107,12 @@ def load_libraries() -> None:
     import sklearn.svm  # noqa: F401
 
 
-def _parts(spec: TrialSpec, view: View, pretrained: Path) -> Iterator[Part]:
+def _parts(sampled: SampledView, pretrained: Path, folds: int) -> Iterator[Part]:
     """Yield the views to train on: the whole view, or its first folds."""
-    sampled = SampledView.of(view, spec.rows, spec.held_out)
-    encoder = find_pretrained(pretrained, view.tokenizer_json)
-    if not view.folds:
+    encoder = find_pretrained(pretrained, sampled.tokenizer_json)
+    if not sampled.folds:
         yield sampled, encoder
         return
-    for number in range(min(spec.folds, view.folds)):
+    for number in range(min(folds, sampled.folds)):
         fold = sampled.fold(number)
         yield fold, encoder and find_pretrained(fold_folder(pretrained, number), fold.tokenizer_json)
-
-
-def requests(folder: Path) -> Iterator[TrialRequest]:
-    """Yield the requested trials, each as soon as its file exists."""
-    for number in count():
-        file = folder / f"{number}.json"
-        while not file.is_file():
-            time.sleep(INTERVAL)
-        yield read_record(TrialRequest, file)
-
-
-@handle_errors
-def main() -> None:
-    """Run one trial after another."""
-    (folder,) = map(Path, arguments("FOLDER"))
-    load_libraries()
-    for asked in requests(folder):
-        write_json(asked.out, asdict(run(asked.spec, View.load(asked.encoded), asked.pretrained)))
-
-
-if __name__ == "__main__":
-    run_and_exit(main)

@@ -1,6 +1,6 @@
-"""Systems that a search considers, by what is known of the data and which encoders are installed.
+"""Systems that a search may train, in the order of experience, by what is known of the data and of the encoders.
 
-The rules were made on agnews_43k, nlpcc2017, dbpedia_small, sst5 and 20newsgroups.
+The rules were made on agnews_43k, nlpcc2017, dbpedia_small, sst5 and 20newsgroups, with docs/accuracy.md.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from epigram.checkpoints.folders import is_sentence_encoder
-from epigram.evaluation.settings import ExamineSettings
 from epigram.models.settings import System
 from epigram.text.dataset.language import Language
 from epigram.text.settings import NO_TAGGER
-from epigram.workflow.search.goal import Quality
 
 ENCODED, TOKENS = "sentences", "token"  # views of the pretrained encoder and of training from scratch
 BATCH, MIN_STEPS = 32, 60  # settings of fine-tuning; with few rows, epochs alone have too few steps
@@ -25,20 +23,19 @@ LAYER_DECAY = 0.8
 POOLED_MIN_STEPS, POOLED_RATES = 200, (5e-5, 2e-5, 1e-4, 2e-4)  # an encoder without layers, with a new head
 FEW_ROWS = 1_000  # rows up to which an encoder is trained on pairs of texts
 PAIRS: dict[str, Any] = {"epochs": 1, "batch_size": 16, "min_steps": 40}  # training on pairs
-LENGTH, SHORTER = 128, (64, 32)  # tokens that a system reads of a text by default, and a frozen one if time is short
+PAIRS_FIRST = 200  # rows up to which an encoder trained on pairs comes before a fine-tuned one
 # settings of `train` that determine the steps and the evaluations of a system without such settings of its own
 SHARED = {"min_steps", "evaluations", "evaluation_steps"}
+TRIED_ROWS = 2_000  # rows up to which every learning rate is trained on all texts, and not tried on parts of them
 SCRATCH_ROWS = 2_000  # rows from which a network without pretraining is tried
-CHARACTERS, MAX_ALPHABET = [2, 3, 4, 5], 6_000  # n-grams of characters; with more characters, keys exceed 64 bits
+GIVEN: dict[str, Any] = {"orders": [1, 2], "characters": [], "sublinear": True, "weighting": "tfidf", "penalty": 1.0}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """The data of a run: its language, rows of each split, folds of train, and a checkpoint of the language, if any.
 
-    `tokens` is the mean number of tokens of a training text that a system on the checkpoint reads, for each maximum.
-    `alphabet` is the number of characters of which the words consist, if they are counted. `shared` is the section
-    `train` of params.yaml, and `examined` the number of training texts that `examine` judges at most.
+    `shared` is the section `train` of params.yaml.
     """
 
     language: Language
@@ -48,20 +45,12 @@ class Facts:
     folds: int
     checkpoint: str | None
     classes: int = 2
-    tokens: Mapping[int, float] = field(default_factory=dict)
-    alphabet: int = 0
     shared: Mapping[str, Any] = field(default_factory=dict)
-    examined: int = ExamineSettings.rows
 
     @property
     def trainings(self) -> int:
         """Number of trainings of a system: one for each fold, and the final one."""
         return self.folds + 1
-
-    def share(self, length: int | None) -> float:
-        """Return the share of tokens that are left if a system on the checkpoint reads at most `length` of a text."""
-        longest = max(self.tokens.values(), default=0.0)
-        return self.tokens[length] / longest if longest and length is not None else 1.0
 
     @property
     def fitted(self) -> int:
@@ -94,15 +83,18 @@ class Candidate:
         return {name: value for name, value in found.items() if name == "view" or value != unset[name]}
 
     @property
-    def shortened(self) -> int | None:
-        """Maximum tokens of a text, if the system has a limit of its own."""
-        length: int | None = self.system.train.get("max_length")
-        return length
+    def by_gradient(self) -> bool:
+        """Whether the epochs determine the time of the training."""
+        return "epochs" in self.system.train and self.name != "setfit"
 
     @property
-    def counts_ngrams(self) -> bool:
-        """Whether the system counts n-grams of words and characters."""
-        return self.name in {"tfidf_svm", "hybrid_linear"}
+    def recipe(self) -> str:
+        """Name of the recipe."""
+        return self.system.recipe or self.name
+
+    def renamed(self, name: str) -> Candidate:
+        """Return the candidate with another name."""
+        return replace(self, name=name)
 
     def with_train(self, **settings: Any) -> Candidate:
         """Return the candidate with training settings changed."""
@@ -147,56 +139,56 @@ def views(facts: Facts) -> dict[str, dict[str, Any]]:
     return found
 
 
-def closed_form(facts: Facts) -> list[Candidate]:
-    """Return the systems that are fitted without gradient descent, in the order in which they are trained."""
-    return [linear(facts)[0], *frozen(facts)]
+def ordered(facts: Facts) -> list[Candidate]:
+    """Return the candidates in the order in which they are tried: first the best ones by experience.
 
-
-def frozen(facts: Facts) -> list[Candidate]:
-    """Return the linear systems on a frozen encoder, the better one first."""
-    names = ("hybrid_linear", "embedding_linear") if facts.checkpoint else ()
-    return [Candidate(name=name, system=System(view=ENCODED)) for name in names]
-
-
-def contrastive(facts: Facts, quality: Quality) -> list[Candidate]:
-    """Return a linear system on an encoder that is first trained on pairs of texts, if the rows are few."""
-    if quality == "fast" or facts.checkpoint is None or facts.train > FEW_ROWS:
-        return []
-    return [Candidate(name="setfit", system=System(view=ENCODED, train=PAIRS))]
-
-
-def linear(facts: Facts) -> list[Candidate]:
-    """Return the variants of the linear SVM, the slowest first: a search for its settings, and given settings.
-
-    For English, given settings with n-grams of characters are between them.
+    With an installed encoder, the frozen encoder beside TF-IDF leads at 100 to 500 rows, and is trained in seconds.
+    Further learning rates are at the end. Without a test split they are not tried, because the best of many is chosen
+    by rows whose out-of-fold predictions are also the score.
     """
-    given = {"orders": [1, 2], "characters": [], "sublinear": True, "weighting": "tfidf", "penalty": 1.0}
-    spelled = {**given, "characters": CHARACTERS, "weighting": "naive_bayes"}
-    models: list[dict[str, Any]] = [{}, *([spelled] if 0 < facts.alphabet <= MAX_ALPHABET else []), given]
-    return [Candidate(name="tfidf_svm", system=System(view=TOKENS, model=model)) for model in models]
-
-
-def trained(facts: Facts, quality: Quality) -> list[Candidate]:
-    """Return the variants of the systems that are trained by gradient descent; `best` tries more than one rate.
-
-    Without a test split it does not, because the trials would choose by rows whose out-of-fold predictions are scored.
-    """
-    if quality == "fast":
-        return []
     if facts.checkpoint is None:
-        network = Candidate(name="textcnn", system=System(view=TOKENS, train={"epochs": 8, "batch_size": 64}))
-        network = network.with_shared(facts)
-        return [network] if facts.train >= SCRATCH_ROWS else []
-    base, rates = fine_tuned(has_layers=not is_sentence_encoder(facts.checkpoint))
-    tried = rates if quality == "best" and facts.test else rates[:1]
-    return [base.with_train(learning_rate=rate).with_shared(facts) for rate in tried]
+        return [baseline(), *([_network(facts)] if facts.train >= SCRATCH_ROWS else [])]
+    tuned, *others = fine_tuned(facts)
+    trained = [tuned]
+    if facts.train <= FEW_ROWS:
+        pairs = Candidate(name="setfit", system=System(view=ENCODED, train=PAIRS))
+        trained = [pairs, tuned] if facts.train <= PAIRS_FIRST else [tuned, pairs]
+    last = others if facts.test and facts.train <= TRIED_ROWS else []
+    return [frozen("hybrid_linear"), *trained, baseline(), frozen("embedding_linear"), *last]
 
 
-def fine_tuned(*, has_layers: bool) -> tuple[Candidate, tuple[float, ...]]:
-    """Return a fine-tuned encoder, and the learning rates to try."""
+def frozen(name: str) -> Candidate:
+    """Return a linear system on a frozen encoder."""
+    return Candidate(name=name, system=System(view=ENCODED))
+
+
+def baseline() -> Candidate:
+    """Return the linear SVM whose settings are searched."""
+    return Candidate(name="tfidf_svm", system=System(view=TOKENS))
+
+
+def fastest() -> Candidate:
+    """Return the linear SVM with given settings."""
+    return Candidate(name="tfidf_svm", system=System(view=TOKENS, model=GIVEN))
+
+
+def _network(facts: Facts) -> Candidate:
+    """Return a network that needs no encoder."""
+    system = System(view=TOKENS, train={"epochs": 8, "batch_size": 64})
+    return Candidate(name="textcnn", system=system).with_shared(facts)
+
+
+def fine_tuned(facts: Facts) -> list[Candidate]:
+    """Return the fine-tuned encoder with each learning rate, the best one by experience first."""
+    assert facts.checkpoint is not None
     settings: dict[str, Any] = {"epochs": 4, "batch_size": BATCH}
-    if not has_layers:
-        system = System(view=ENCODED, recipe="bert", train={**settings, "min_steps": POOLED_MIN_STEPS})
-        return Candidate(name="fine_tuned", system=system), POOLED_RATES
-    settings |= {"min_steps": MIN_STEPS, "layer_decay": LAYER_DECAY, "fitted_head": True}
-    return Candidate(name="fine_tuned", system=System(view=ENCODED, recipe="bert", head=HEAD, train=settings)), RATES
+    if is_sentence_encoder(facts.checkpoint):
+        rates, settings = POOLED_RATES, settings | {"min_steps": POOLED_MIN_STEPS}
+        system = System(view=ENCODED, recipe="bert", train=settings)
+    else:
+        rates = RATES
+        settings |= {"min_steps": MIN_STEPS, "layer_decay": LAYER_DECAY, "fitted_head": True}
+        system = System(view=ENCODED, recipe="bert", head=HEAD, train=settings)
+    found = [Candidate(name="fine_tuned", system=system).with_train(learning_rate=rate) for rate in rates]
+    named = [found[0], *(each.renamed(f"fine_tuned_{rate:g}") for each, rate in zip(found[1:], rates[1:], strict=True))]
+    return [each.with_shared(facts) for each in named]
