@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks import accuracy_cells as cells
 from benchmarks import accuracy_resamples as resamples
-from benchmarks.accuracy_catalogue import TOOLS, missing
+from benchmarks.accuracy_catalogue import TOOLS
 from benchmarks.accuracy_cells import BUDGETS, Cell, Found
 from benchmarks.accuracy_data import SETS, load
 from benchmarks.accuracy_environments import python_of
@@ -84,12 +84,11 @@ def measurer(cache_folder: Path, *, final: bool, resampled: bool = False) -> Mea
     If `resampled`, the sample of a cell is the number of a random split of the data set.
     """
     corpus = cache(lambda name: load(name, cache_folder / "corpora"))
-    reason = cache(lambda name: missing(TOOLS[name]))
     python = cache(lambda name: python_of(TOOLS[name], cache_folder / "environments"))
 
     def measured(cell: Cell) -> Found:
-        if reason(cell.tool):
-            raise SkippedError(reason(cell.tool))
+        if TOOLS[cell.tool].module is None:
+            raise SkippedError("it is of an earlier version")
         rows = corpus(cell.set)
         if resampled:
             rows = resamples.split_again(rows, cell.sample)

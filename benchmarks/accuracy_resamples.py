@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks import accuracy_cells as cells
-from benchmarks.accuracy_catalogue import BASE, OURS
+from benchmarks.accuracy_catalogue import BASE, SEARCHED
 from benchmarks.accuracy_cells import BUDGETS, MOST, Cell, Found
 from benchmarks.accuracy_data import TEST_SHARE, Corpus
 from benchmarks.accuracy_statistics import Difference, corrected
@@ -25,7 +25,7 @@ SPLITS = 10
 def planned() -> list[Cell]:
     """Return the cells; those of one split are together, and the sample of a cell is its split."""
     splits = ((name, split) for name in SETS for split in range(SPLITS))
-    return [_cell(name, split, tool) for name, split in splits for tool in (BASE, OURS)]
+    return [_cell(name, split, tool) for name, split in splits for tool in (BASE, SEARCHED)]
 
 
 def split_again(corpus: Corpus, split: int) -> Corpus:
@@ -50,7 +50,7 @@ def _cell(name: str, split: int, tool: str) -> Cell:
 
 def _pair(name: str, split: int, folder: Path) -> tuple[Found, Found] | None:
     """Return the cells of both tools on a split, if both have scores on the same data."""
-    base, ours = (cells.read(_cell(name, split, tool), folder) for tool in (BASE, OURS))
+    base, ours = (cells.read(_cell(name, split, tool), folder) for tool in (BASE, SEARCHED))
     if base is None or ours is None or "failed" in base or "failed" in ours or base["data"] != ours["data"]:
         return None
     return base, ours

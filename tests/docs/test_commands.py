@@ -24,7 +24,6 @@ from typer.main import get_command
 from epigram.cli import app as cli
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
-from epigram.workflow.search.plan import RunPlan, write_plan
 from tests.support.families import checkpoint
 from tests.support.linear_models import TRAIN, svm
 
@@ -77,8 +76,6 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "fitted").mkdir()
     (tmp_path / "runs").mkdir()
     svm(tmp_path / "fitted", "zh", TRAIN["zh"]).parent.rename(tmp_path / "runs/latest")
-    views, systems = {"token": {"tokenizer": "token"}}, {"tfidf_svm": {"view": "token"}}
-    write_plan(tmp_path / "runs/latest/plan.yaml", RunPlan(dataset="reviews", seeds=[0], views=views, systems=systems))
     rows = "".join(f"{text},{label}\n" for text, label in REVIEWS)
     (tmp_path / "in.csv").write_text("review,stars\n" + rows, "utf-8")
     (tmp_path / "reviews.csv").write_text("review,stars\n" + rows, "utf-8")
@@ -205,12 +202,20 @@ def test_the_readme_s_table_and_export_are_written(clone: Path, monkeypatch: pyt
 def test_the_python_examples_of_a_page_run(
     page: str, printed: str, clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+<<<<<<< HEAD
     monkeypatch.setattr(
         "epigram.fitting.candidates.installed_encoder", lambda language: None
     )  # training takes a minute
     examples = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
     exec("".join(examples), {})
     assert re.fullmatch(printed, capsys.readouterr().out)
+=======
+    monkeypatch.setattr("epigram.fitting.estimates.installed_encoder", lambda language: None)  # training takes a minute
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    exec(example, {})
+    label, probability = capsys.readouterr().out.split()
+    assert label == "room" and 1 / 3 < float(probability) <= 1
+>>>>>>> f47ca4a0 (Search by the trainings of fit: tests, docs and the accuracy grid)
 
 
 @pytest.mark.parametrize(

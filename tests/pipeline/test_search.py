@@ -1,9 +1,8 @@
-"""A run with a time budget, and the replay of its plan, on the project's own pipeline."""
+"""A search of a project: what params.yaml gets, and that DVC alone repeats it."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,71 +26,29 @@ def run(folder: Path, *command: str, code: int = 0) -> str:
 
 
 @pytest.fixture(scope="module")
-def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A project in which a search was run, and what it printed."""
     folder = tree(tmp_path_factory.mktemp("searched"))
-    run(folder, "epigram.cli", "run", "--budget", "10m", "--quality", "fast", "--name", "found")
-    return folder
+    return folder, run(folder, "epigram.cli", "run", "--search", "60s", "--name", "found")
 
 
-def test_the_plan_has_systems_and_settings_and_no_time(searched: Path) -> None:
-    plan = yaml.safe_load((searched / "runs/found/plan.yaml").read_text())
-    assert {"tfidf_svm"} <= set(plan["systems"]) <= {"tfidf_svm", "embedding_linear", "hybrid_linear"}
-    assert plan["dataset"] == "pocket_zh" and plan["seeds"] == [0]
-    sections = {"dataset", "seeds", "views", "systems", "pos_table", "prune", "compare", "train", "validate", "encode"}
-    assert set(plan) == sections | {"evaluate", "ensemble"}
-    assert plan["train"] == {"epochs": 1}
+def test_the_choice_stands_in_params_and_is_what_the_run_trains(searched: tuple[Path, str]) -> None:
+    folder, printed = searched
+    params = yaml.safe_load((folder / "params.yaml").read_text(encoding="utf-8"))
+    assert "tfidf_svm" in params["systems"] and len(params["systems"]) <= 2
+    assert set(params["views"]) == {system["view"] for system in params["systems"].values()}
+    assert f"the systems are now {' and '.join(params['systems'])}" in printed
+    assert {path.name for path in (folder / "data/evaluated").iterdir()} == set(params["systems"])
+    text = (folder / "params.yaml").read_text(encoding="utf-8")
+    assert "# all keys:" in text.lower() and "augment: {template: plain}" in text  # the other lines stay
 
 
-def test_the_replay_of_a_plan_in_another_clone_trains_the_same(searched: Path, tmp_path: Path) -> None:
-    """Nothing is cached there, and params.yaml has other settings."""
-    clone = tree(tmp_path / "clone")
-    shutil.copy(searched / "runs/found/plan.yaml", clone)
-    params = yaml.safe_load((clone / "params.yaml").read_text())
-    params |= {"train": {"class_weight": "balanced", "max_length": 9}, "validate": {"split_seed": 1}}
-    params |= {"ensemble": {"enabled": False}}
-    (clone / "params.yaml").write_text(yaml.safe_dump(params))
-    said = run(clone, "epigram.cli", "run", "--plan", "plan.yaml", "--name", "again")
-    assert "\n0 of " not in f"\n{said}"
-    found = checksums(searched / ".epigram/workspaces/pocket_zh-search")
-    assert "data/models/tfidf_svm/seed-0/model.safetensors" in found
-    [space] = [path for path in (clone / ".epigram/workspaces").iterdir() if path.is_dir()]
-    assert checksums(space) == found
-
-
-def checksums(space: Path) -> dict[str, str]:
-    """Return the checksums of the weights, the metrics and the predictions of a run in the workspace `space`."""
-    files = [*space.glob("data/models/*/*/*.safetensors"), *space.glob("data/evaluated/**/*")]
-    return {str(file.relative_to(space)): sha256(file) for file in files if file.is_file()}
-
-
-def test_dvc_alone_finds_the_planned_run_up_to_date(searched: Path) -> None:
-    space = searched / ".epigram/workspaces/pocket_zh-search"  # of the search and of the run that followed it
-    assert "Running stage" not in run(space, "dvc", "repro")
-    params = yaml.safe_load((space / "params.yaml").read_text())
-    plan = yaml.safe_load((searched / "runs/found/plan.yaml").read_text())
-    assert {name: params[name] for name in plan} == plan
-
-
-def test_the_same_search_again_continues_its_plan(searched: Path) -> None:
-    said = run(searched, "epigram.cli", "run", "--budget", "10m", "--quality", "fast", "--name", "repeated")
-    assert "the plan is that of the last search" in said and "trial of" not in said
-    assert "\n0 of " in f"\n{said}"
-    assert (searched / "runs/repeated/plan.yaml").read_text() == (searched / "runs/found/plan.yaml").read_text()
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--budget", "10m", "--systems", "tfidf_svm"], "--budget and --plan set systems, settings and seeds"),
-        (["--quality", "best"], "--quality needs a time budget"),
-        (["--plan", "none.yaml"], "none.yaml is missing"),
-        (["--plan", "params.yaml"], "params.yaml: "),
-        (["--budget", "soon"], "invalid budget 'soon'"),
-    ],
-)
-def test_options_that_contradict_each_other_are_refused(searched: Path, options: list[str], said: str) -> None:
-    code = 66 if "none.yaml" in options else 64
-    assert said in run(searched, "epigram.cli", "run", *options, code=code)
+def test_the_next_run_and_dvc_have_nothing_to_do(searched: tuple[Path, str]) -> None:
+    folder, _ = searched
+    weights = {path: sha256(path) for path in folder.glob("data/models/*/*/model.safetensors")}
+    assert "\n0 of " in "\n" + run(folder, "epigram.cli", "run")
+    assert "Running stage" not in run(folder, "dvc", "repro")
+    assert weights and {path: sha256(path) for path in weights} == weights
 
 
 SOURCE = """\
@@ -108,17 +65,19 @@ read: {{reader: jsonl}}
 @pytest.mark.parametrize(
     ("origin", "code", "said"),
     [
-        ("local: data/local/x.jsonl", 65, "x.jsonl line 2 is not a JSON object"),
+        ("local: data/local/x.jsonl", 65, "line 2"),
         (f"url: 'http://127.0.0.1:9/x.jsonl', sha256: '{64 * '0'}'", 69, "127.0.0.1:9"),
     ],
 )
-def test_a_search_ends_with_the_exit_code_of_the_stage_that_failed(
+def test_a_search_ends_with_the_exit_code_of_what_failed_and_changes_nothing(
     origin: str, code: int, said: str, tmp_path: Path
 ) -> None:
     folder = tree(tmp_path)
     (folder / "data/sources/mine.yaml").write_text(SOURCE.format(origin=origin))
     (folder / "data/local/x.jsonl").write_text('{"text": "fine", "label": "good"}\n{broken\n')
     params = yaml.safe_load((folder / "params.yaml").read_text())
-    (folder / "params.yaml").write_text(yaml.safe_dump(params | {"download": {"tries": 1}}))
-    printed = run(folder, "epigram.cli", "run", "--dataset", "mine", "--budget", "10m", code=code)
+    (folder / "params.yaml").write_text(yaml.safe_dump(params | {"dataset": "mine", "download": {"tries": 1}}))
+    before = (folder / "params.yaml").read_bytes()
+    printed = run(folder, "epigram.cli", "run", "--search", "10m", code=code)
     assert said in printed and "Traceback" not in printed
+    assert (folder / "params.yaml").read_bytes() == before

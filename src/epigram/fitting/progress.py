@@ -12,7 +12,7 @@ from rich.text import Text
 from epigram.fitting.search import Search
 
 
-class Progress:
+class LiveLine:
     """The line, which is made anew whenever it is drawn."""
 
     def __init__(self, search: Search) -> None:
@@ -34,5 +34,5 @@ def live(search: Search, *, shown: bool) -> Iterator[None]:
     if not (shown and console.is_terminal):
         yield
         return
-    with Live(Progress(search), console=console, transient=True, redirect_stdout=False, refresh_per_second=2):
+    with Live(LiveLine(search), console=console, transient=True, redirect_stdout=False, refresh_per_second=2):
         yield

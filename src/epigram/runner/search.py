@@ -29,7 +29,7 @@ RAW = Path("data/raw")  # output of the stage whose result a search reads
 
 
 @dataclass(frozen=True)
-class Choice:
+class SearchChoice:
     """Sections of params.yaml: the chosen system beside the linear SVM, its baseline, and the views that they read."""
 
     systems: dict[str, dict[str, Any]]
@@ -51,11 +51,11 @@ def execute_search(request: Request, seconds: float, started: float, load: Load)
     if load_source(dataset, request.root / "data" / "sources").task == "tokens":
         raise ParameterError(f"--search looks for systems that label texts, but {dataset} labels words")
     api, flow = start_server(load, CHECKS, check=lambda: overrides.check(request))
-    choice: Choice = run_flow(api, lambda: flow(request, seconds, started, return_state=True))
+    choice: SearchChoice = run_flow(api, lambda: flow(request, seconds, started, return_state=True))
     echo(choice.write(request.root / "params.yaml"), file=sys.stderr)
 
 
-def find_choice(folder: Path, watch: Stopwatch) -> Choice:
+def find_choice(folder: Path, watch: Stopwatch) -> SearchChoice:
     """Search on the downloaded data of the project in `folder`, with its settings, and print what is tried."""
 
     def say(line: str) -> None:
@@ -71,7 +71,7 @@ def find_choice(folder: Path, watch: Stopwatch) -> Choice:
     say(f"{best.name} is the best of {len(search.systems)} systems on held-out texts")
     chosen = {each.name: each for each in (best, search.systems.get(baseline().name, baseline()))}
     used = {each.system.view for each in chosen.values()}
-    return Choice(
+    return SearchChoice(
         systems={name: each.settings for name, each in chosen.items()},
         views={name: view for name, view in views(search.facts).items() if name in used},
     )

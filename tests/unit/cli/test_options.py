@@ -24,13 +24,11 @@ from epigram.cli import app as cli
 from epigram.core.errors import ParameterError
 from epigram.inference.predictors.base_predictor import TextPrediction
 from epigram.runner.git import git
-from epigram.workflow.search.goal import Goal
-from epigram.workflow.search.plan import RunPlan
 
 RUNNER = "epigram.runner"
 # The functions that do the work of a command, at the place where the command finds them.
 WORKERS: dict[str, list[str]] = {
-    "run": [f"{RUNNER}.prefect.execution.execute", f"{RUNNER}.search.execute.execute_search"],
+    "run": [f"{RUNNER}.prefect.execution.execute", f"{RUNNER}.search.execute_search"],
     "sweep": [f"{RUNNER}.prefect.execution.execute_sweep", f"{RUNNER}.runs.reservations.reserve"],
     "fit": ["epigram.fitting.fit.fit"],
     "table": [f"{RUNNER}.tables.results.make_trials", f"{RUNNER}.tables.results.remaining_seconds"],
@@ -84,7 +82,6 @@ ANSWERS |= {"reserve": "grid", "verify": [], "read_provenance": {}, "list_system
 ANSWERS["tag_messages"] = []
 ANSWERS["fit"] = SimpleNamespace(save=lambda folder: None)
 
-PLAN = RunPlan(dataset="planned", seeds=[0], views={}, systems={"mlp": {}})
 TABLE = """{title: A table, page: one, printed: {}, seeds: [0], views: {token: {}}, datasets: {MR: {source: mr}},
 rows: {MLP: {system: {recipe: mlp, view: token}}}}"""
 OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
@@ -95,10 +92,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("run", "--max-parallel 3", {"execute.max_parallel": 3}),
     ("run", "--name mine", {"execute.name": "mine"}),
     ("run", "--ray local", {"execute.ray": "local"}),
-    ("run", "--plan plan.yaml", {"execute.dataset": "planned", "execute.plan": PLAN}),
-    ("run", "--budget 20m", {"execute_search.goal": Goal(seconds=1200, quality="good")}),
-    ("run --budget 20m", "--quality best", {"execute_search.goal": Goal(seconds=1200, quality="best")}),
-    ("run --budget 20m", "--dataset mr", {"execute_search.dataset": "mr"}),
+    ("run", "--search 20m", {"execute_search.seconds": 1200.0}),
     ("sweep --over k=1,2", "--over l=[3]", {"execute_sweep.changes": {"k": 1, "l": [3]}}),
     ("sweep --over k=1,2", "--over dataset=mr,ced", {"execute_sweep.dataset": "mr"}),
     ("sweep --over k=1,2", "--dataset ced", {"execute_sweep.dataset": "ced"}),
@@ -111,7 +105,6 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("fit texts.txt --out one", "--text review", {"fit.text": "review"}),
     ("fit texts.txt --out one", "--label stars", {"fit.label": "stars"}),
     ("fit texts.txt --out one", "--budget 20m", {"fit.budget": "20m"}),
-    ("fit texts.txt --out one", "--quality fast", {"fit.quality": "fast"}),
     ("fit texts.txt --out one", "--language zh", {"fit.language": "zh"}),
     ("fit texts.txt --out one", "--encoding gbk", {"fit.options": {"encoding": "gbk"}}),
     ("fit texts.txt --out one", "--separator ;", {"fit.options": {"separator": ";"}}),
@@ -172,12 +165,11 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 REFUSED = [
-    ("run --budget 20m --seeds 1", "--budget and --plan set systems, settings and seeds"),
-    ("run --budget 20m --systems mlp", "--budget and --plan set systems, settings and seeds"),
-    ("run --plan plan.yaml --set a=1", "--budget and --plan set systems, settings and seeds"),
-    ("run --plan plan.yaml --dataset mr", "--plan has the data set and the settings"),
-    ("run --plan plan.yaml --budget 20m", "--plan has the data set and the settings"),
-    ("run --quality best", "--quality needs a time budget"),
+    ("run --search 20m --seeds 1", "--search chooses for params.yaml"),
+    ("run --search 20m --systems mlp", "--search chooses for params.yaml"),
+    ("run --search 20m --set a=1", "--search chooses for params.yaml"),
+    ("run --search 20m --dataset mr", "--search chooses for params.yaml"),
+    ("run --search soon", "invalid budget 'soon'"),
     ("retrain --rollback --show", "--rollback and --show cannot be combined"),
     ("retrain --rebuild --forget may.csv", "--rebuild and --forget cannot be combined"),
     ("predict MODEL text --file texts.txt", "texts are given as arguments"),
@@ -232,7 +224,6 @@ def recorder(path: str, calls: dict[str, Any]) -> Callable[..., Any]:
 @pytest.fixture
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
     """Return a function that runs a command line in a folder and returns what its workers were called with."""
-    monkeypatch.setattr("epigram.workflow.search.plan.read_plan", lambda file: PLAN)
     monkeypatch.setattr("epigram.core.settings.dataset_of", lambda file: "default")
     monkeypatch.setattr("epigram.cli.projects.dashboard.enter_project", lambda *arguments: tmp_path)
     for module in ("runs.run", "runs.sweep", "runs.retrain", "runs.drift", "runs.table"):
@@ -284,6 +275,10 @@ def test_options_that_exclude_each_other_are_refused(
 ) -> None:
     with pytest.raises(ParameterError, match=reason):
         call(line)
+
+
+def test_the_former_name_of_a_search_is_understood(call: Callable[[str], dict[str, Any]]) -> None:
+    assert call("run --budget 90s")["execute_search.seconds"] == 90.0
 
 
 def test_the_table_has_every_option_of_every_command() -> None:

