@@ -202,20 +202,10 @@ def test_the_readme_s_table_and_export_are_written(clone: Path, monkeypatch: pyt
 def test_the_python_examples_of_a_page_run(
     page: str, printed: str, clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-<<<<<<< HEAD
-    monkeypatch.setattr(
-        "epigram.fitting.candidates.installed_encoder", lambda language: None
-    )  # training takes a minute
+    monkeypatch.setattr("epigram.fitting.estimates.installed_encoder", lambda language: None)  # training takes a minute
     examples = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
     exec("".join(examples), {})
     assert re.fullmatch(printed, capsys.readouterr().out)
-=======
-    monkeypatch.setattr("epigram.fitting.estimates.installed_encoder", lambda language: None)  # training takes a minute
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
-    exec(example, {})
-    label, probability = capsys.readouterr().out.split()
-    assert label == "room" and 1 / 3 < float(probability) <= 1
->>>>>>> f47ca4a0 (Search by the trainings of fit: tests, docs and the accuracy grid)
 
 
 @pytest.mark.parametrize(
