@@ -1,4 +1,4 @@
-"""The search for the best system within a time: the download, then trainings in the process of the flow."""
+"""The search for the best system within a time: first the data, then trainings in the process of the flow."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import redirect_stdout
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -81,4 +81,5 @@ def step_settings(settings: Settings) -> StepSettings:
     """Return the project's settings of the steps; no candidate reads parts of speech, and one seed decides."""
     given = {each.name: getattr(settings, each.name) for each in fields(StepSettings)}
     own = StepSettings()
-    return StepSettings(**given | {"seeds": settings.seeds[:1], "pos_table": own.pos_table, "evaluate": own.evaluate})
+    changed = StepSettings(**given)
+    return replace(changed, seeds=settings.seeds[:1], pos_table=own.pos_table, evaluate=own.evaluate)
