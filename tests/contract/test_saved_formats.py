@@ -57,7 +57,8 @@ def test_a_model_of_format_1_predicts_the_same(name: str, tmp_path: Path) -> Non
     found = model.probabilities(TEXTS)
     assert found == pytest.approx(np.array(MODELS[name]["probabilities"]), abs=2e-3)
     if words := MODELS[name].get("words"):
-        assert [[word.label for word in each.words] if each.words else None for each in model.predict(TEXTS)] == words
+        expected = [each if text else [] for each, text in zip(words, TEXTS, strict=True)]
+        assert [[word.label for word in each.words] for each in model.predict(TEXTS)] == expected
 
 
 def test_an_unknown_format_is_refused_with_what_to_do(tmp_path: Path) -> None:

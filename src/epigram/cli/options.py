@@ -36,6 +36,13 @@ Encoding = Annotated[
 Separator = Annotated[
     str | None, typer.Option(metavar="C", help="Separator of a csv file, for example ; or tab. Default: detected.")
 ]
+Text = Annotated[str, typer.Option(metavar="COLUMNS", help="Text column, or several that are joined: title,body.")]
+TextOfModel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMNS", help="Text column of a table, or several: title,body. Default: as in training, or text."
+    ),
+]
 Sheet = Annotated[
     str | None, typer.Option(metavar="NAME", help="Sheet of a workbook (.xlsx). Default: the only one with rows.")
 ]

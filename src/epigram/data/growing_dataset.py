@@ -44,6 +44,8 @@ def describe(source: Source, labels: list[str], name: str) -> dict[str, Any]:
     """
     file = f"{name}.parquet"
     read = {"reader": "parquet", "text": "text", "label": "labels" if source.task == "multi" else "label"}
+    columns = {"text_columns": source.columns_of_text} if source.columns_of_text != ["text"] else {}
+    read |= {"join": source.join} if "join" in source.read else {}
     token_columns = {column: column for column in TOKEN_COLUMNS} if labels_tokens(source) else {}
     return {
         "name": name,
@@ -57,6 +59,7 @@ def describe(source: Source, labels: list[str], name: str) -> dict[str, Any]:
         "labels": labels,
         **({"label_names": source.label_names} if source.label_names else {}),
         "keep": source.keep,
+        **columns,
     }
 
 

@@ -99,8 +99,8 @@ class TableReader(Reader):
             columns, rows = table.columns, rows + table.height
         return columns, rows
 
-    def records(self, path: Path, text: str) -> Iterator[pl.DataFrame]:
-        """Yield all columns of the rows, some rows at a time, or the column `text` and the column RAW."""
+    def records(self, path: Path, texts: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Yield all columns of the rows, some rows at a time, or the columns `texts` and the column RAW."""
         return (table for _, table in self.tables(path))
 
     def _required(self) -> list[str]:
@@ -132,6 +132,11 @@ class TextTableReader(TableReader):
         if "encoding" in options or (encoding := guess_encoding(path)) == "utf-8":
             return options
         return options | {"encoding": encoding}
+
+
+def column_names(text: str | Sequence[str]) -> str | list[str]:
+    """Return the option `text` of a reader: a name, or a list of several names."""
+    return text if isinstance(text, str) else text[0] if len(text) == 1 else list(text)
 
 
 def formats() -> dict[str, Options]:
@@ -179,9 +184,9 @@ class TableFile:
     columns: list[str]
     rows: int
 
-    def chunks(self, text: str = "text") -> Iterator[pl.DataFrame]:
+    def chunks(self, texts: Sequence[str] = ("text",)) -> Iterator[pl.DataFrame]:
         """Yield the rows in order, as `TableReader.records` does. Raises DataError for a damaged file."""
-        return self.reader.records(self.path, text)
+        return self.reader.records(self.path, texts)
 
 
 def open_table(path: Path, options: Options | None = None) -> TableFile:

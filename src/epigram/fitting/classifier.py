@@ -52,9 +52,9 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         """Return the label of each text, or its labels in the form that `fit` got."""
         check_is_fitted(self)
         places = self._places
-        found = [[places[label] for label in each.labels] for each in self.model_.predict(X)]
         if not self._several:
-            return self.classes_[[place for (place,) in found]] if found else self.classes_[:0]
+            return self.classes_[self._probabilities(X).argmax(1)]
+        found = [[places[label] for label in each.labels] for each in self.model_.predict(X)]
         indicator = np.zeros((len(found), len(self.classes_)), dtype=np.int64)
         for row, each in enumerate(found):
             indicator[row, each] = 1
@@ -65,6 +65,9 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     def predict_proba(self, X: Iterable[str]) -> NDArray[np.float64]:
         """Return the probabilities (N, C) of `X`; columns are in the order of `classes_`."""
         check_is_fitted(self)
+        return self._probabilities(X)
+
+    def _probabilities(self, X: Iterable[str]) -> NDArray[np.float64]:
         known = self.model_.probabilities(X)
         found = np.zeros((len(known), len(self.classes_)))
         found[:, [self._places[label] for label in self.model_.labels]] = known

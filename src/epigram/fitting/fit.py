@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +26,7 @@ def fit(
     data: Any,
     labels: Iterable[Any] | None = None,
     *,
-    text: str = "text",
+    text: str | Sequence[str] = "text",
     label: str = "label",
     budget: str = "1m",
     language: Language | None = None,
@@ -36,18 +36,19 @@ def fit(
     """Train classifiers on labelled texts, and return the best one on held-out texts.
 
     `data` is texts with `labels` (one each, or a list of them each), a frame or a file with the columns `text` and
-    `label`, or a folder with a folder of texts for each label. `options` say how a file is read where this is not
-    detected: encoding, separator, sheet. A column named split, or with the names of splits, gives the splits; without
-    one they are drawn. The `budget` (90s, 20m, 1h) is the time until the model is returned. The first system is the
-    best one by experience that fits into the time, and is trained to its end; what is left of the time goes to others,
-    which are stopped when the time is over. Raises ParameterError for arguments that do not fit together, DataError for
-    faults of the texts.
+    `label` (several columns `text` are joined), or a folder with a folder of texts for each label. `options` say how a
+    file is read where this is not detected: encoding, separator, sheet. A column named split, or with the names of
+    splits, gives the splits; without one they are drawn. The `budget` (90s, 20m, 1h) is the time until the model is
+    returned. The first system is the best one by experience that fits into the time, and is trained to its end; what is
+    left of the time goes to others, which are stopped when the time is over. Raises ParameterError for arguments that
+    do not fit together, DataError for faults of the texts.
     """
     watch = Stopwatch(parse_budget(budget), time.monotonic())
     place = TemporaryDirectory(prefix=PREFIX)
     steps = Steps(Path(place.name), StepSettings())
     with _printer(steps.folder / LOG, verbose=verbose) as say:
-        columns, raw = {"text": text, "label": label}, steps.folder / "raw"
+        columns: dict[str, Any] = {"text": text, "label": label}
+        raw = steps.folder / "raw"
         for note in write_raw(data, labels, **columns, language=language, folder=raw, options=dict(options or {})):
             say(f"note: {note}")
         search = Search(steps, watch, say)

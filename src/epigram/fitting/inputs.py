@@ -26,7 +26,7 @@ def write_raw(
     data: Any,
     labels: Iterable[Any] | None,
     *,
-    text: str,
+    text: str | Sequence[str],
     label: str,
     language: Language | None,
     folder: Path,
@@ -42,14 +42,19 @@ def write_raw(
     from epigram.data.sources.inspection import inspect
 
     folder.mkdir(parents=True)
-    columns = {"text": text, "label": label, "split": None, "label_separator": None}
+    from epigram.data.tables import column_names
+
+    columns = {"text": column_names(text), "label": label, "split": None, "label_separator": None}
     if isinstance(data, (str, Path)):
         if labels is not None:
             raise ParameterError(f"fit: {str(data)!r} is a file, and labels are given; pass label='COLUMN' instead")
         file, found = _copy_table(Path(data), columns | (options or {}), folder)
     else:
         file = folder / TABLE
-        frame = _frame(data, text, label) if labels is None else _columns(data, labels, text, label)
+        names = [text] if isinstance(text, str) else list(text)
+        if labels is not None and len(names) > 1:
+            raise ParameterError(f"fit: text is {names}, and texts are given; columns are joined in a frame or a file")
+        frame = _frame(data, names, label) if labels is None else _columns(data, labels, names[0], label)
         frame.write_parquet(file)
         found = inspect(file, columns)
     files = [{"path": file.name, "local": file.name, "sha256": sha256(file)}]
@@ -98,7 +103,7 @@ def as_list(values: Iterable[Any], what: str) -> list[Any]:
     return list(values if convert is None else convert())
 
 
-def _frame(data: Any, text: str, label: str) -> pl.DataFrame:
+def _frame(data: Any, texts: Sequence[str], label: str) -> pl.DataFrame:
     """Return the frame of any library as polars'. Raises ParameterError for another type or missing columns."""
     import narwhals as nw
     import polars as pl
@@ -109,10 +114,10 @@ def _frame(data: Any, text: str, label: str) -> pl.DataFrame:
         raise ParameterError(
             f"fit: expected texts with labels, a frame or a file, not {type(data).__name__} without labels"
         ) from None
-    if missing := [name for name in (text, label) if name not in frame.columns]:
+    if missing := [name for name in (*texts, label) if name not in frame.columns]:
         raise ParameterError(f"fit: the frame has no column {missing[0]!r}; its columns are {', '.join(frame.columns)}")
-    return pl.DataFrame({name: frame[name].to_list() for name in _kept(frame.columns, text, label)}, strict=False)
+    return pl.DataFrame({name: frame[name].to_list() for name in _kept(frame.columns, [*texts, label])}, strict=False)
 
 
-def _kept(columns: Sequence[str], text: str, label: str) -> list[str]:
-    return [text, label, *(name for name in columns if name not in {text, label})]
+def _kept(columns: Sequence[str], first: Sequence[str]) -> list[str]:
+    return [*first, *(name for name in columns if name not in first)]

@@ -6,7 +6,7 @@ most uncertain texts so far.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.data.packed import file_suffix
 from epigram.data.tables import Options, formats, open_table
 from epigram.inference.predictors.base_predictor import BasePredictor
-from epigram.inference.tables import BATCH_TEXTS, check_columns, text_column
+from epigram.inference.tables import BATCH_TEXTS, check_columns, choose_columns, joined_texts
 from epigram.text.dataset.language import Language, as_language
 from epigram.text.dataset.text_matching import loose_text
 from epigram.text.lines import read_texts
@@ -28,22 +28,22 @@ from epigram.text.tokens.characters import cosines, ngram_sets
 SIMILAR = 0.5  # cosine with a suggested text at which a text is skipped
 CANDIDATES = 50  # times as many uncertain texts are kept as suggestions are wanted
 ADDED = ("prediction", "probability", "uncertainty")  # columns
-KEY = "#text"
+KEY, TEXT = "#key", "#text"
 
 
 def suggest(
-    predictor: BasePredictor, pool: Path, text: str, count: int, options: Options | None = None
+    predictor: BasePredictor, pool: Path, text: Sequence[str] | None, count: int, options: Options | None = None
 ) -> pl.DataFrame:
     """Return the rows of the at most `count` texts of `pool` that are most worth labelling, most uncertain first.
 
-    The pool is a file with one text per line, or a table with the texts in the column `text`; the rows have all its
-    columns and the columns ADDED. Empty texts, equal texts and texts similar to a suggested one are skipped. `options`
-    are known options of its reader. Raises DataError if the pool has no text, ParameterError for columns that do not
-    fit.
+    The pool is a file with one text per line, or a table with the texts in the columns `text`, of which `predict_table`
+    has the default; the rows have all its columns and the columns ADDED. Empty texts, equal texts and texts similar to
+    a suggested one are skipped. `options` are known options of its reader. Raises DataError if the pool has no text,
+    ParameterError for columns that do not fit.
     """
     candidates: pl.DataFrame | None = None
-    for rows in _read(pool, text, options or {}):
-        scored = _score(predictor, rows, text)
+    for rows in _read(pool, text, predictor, options or {}):
+        scored = _score(predictor, rows)
         merged = scored if candidates is None else pl.concat([candidates, scored], how="vertical_relaxed")
         ranked = merged.sort("uncertainty", descending=True, maintain_order=True)
         candidates = ranked.unique(KEY, keep="first", maintain_order=True).head(CANDIDATES * count)
@@ -51,8 +51,8 @@ def suggest(
         raise DataError(f"{pool} has no text; expected texts to choose from")
     language = as_language(predictor.language)
     chosen = candidates[choose_different(candidates[KEY].to_list(), language, count)]
-    answers = predictor.predict(chosen[text].cast(pl.String).to_list())
-    return chosen.drop(KEY, "uncertainty").with_columns(
+    answers = predictor.predict(chosen[TEXT].to_list())
+    return chosen.drop(KEY, TEXT, "uncertainty").with_columns(
         prediction=pl.Series([answer.label for answer in answers], dtype=pl.String),
         probability=pl.Series([answer.probability for answer in answers], dtype=pl.Float64),
         uncertainty=chosen["uncertainty"],
@@ -83,28 +83,30 @@ def choose_different(texts: list[str], language: Language, count: int) -> list[i
     return chosen
 
 
-def _score(predictor: BasePredictor, rows: pl.DataFrame, text: str) -> pl.DataFrame:
+def _score(predictor: BasePredictor, rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows with a text, with the columns KEY and uncertainty."""
-    column = text_column(rows, text)
-    keyed = rows.with_columns(pl.DataFrame({"text": column}).select(loose_text().alias(KEY)).to_series())
+    keyed = rows.with_columns(pl.DataFrame({"text": rows[TEXT]}).select(loose_text().alias(KEY)).to_series())
     keyed = keyed.filter(keyed[KEY] != "")
-    probabilities = predictor.probabilities(keyed[text].cast(pl.String).to_list())
+    probabilities = predictor.probabilities(keyed[TEXT].to_list())
     found = uncertainty(probabilities, predictor.thresholds if predictor.multi else None)
     return keyed.with_columns(uncertainty=pl.Series(found, dtype=pl.Float64))
 
 
-def _read(pool: Path, text: str, options: Options) -> Iterator[pl.DataFrame]:
-    """Yield some rows of the pool at a time."""
+def _read(pool: Path, text: Sequence[str] | None, predictor: BasePredictor, options: Options) -> Iterator[pl.DataFrame]:
+    """Yield some rows of the pool at a time, with their texts in the column TEXT."""
     if file_suffix(pool) in formats():
-        table = open_table(pool, {"text": text} | options)
-        check_columns(table, text, [*ADDED, KEY])
-        for chunk in table.chunks(text):
-            yield from chunk.iter_slices(BATCH_TEXTS)
+        table = open_table(pool, {"text": list(text or predictor.text_columns)} | options)
+        columns = choose_columns(table, text, predictor)
+        check_columns(table, columns, [*ADDED, KEY, TEXT])
+        for chunk in table.chunks(columns):
+            for rows in chunk.iter_slices(BATCH_TEXTS):
+                yield rows.with_columns(pl.Series(TEXT, joined_texts(rows, columns, predictor.join), pl.String))
         return
     if not pool.is_file():
         raise InputMissingError(f"{pool} is missing; expected a file with one text per line, or a table")
-    if text in {*ADDED, KEY}:
-        raise ParameterError(f"--text is {text!r}, the name of a column that is added; choose another name")
+    name = "text" if text is None else text[0]
+    if name in {*ADDED, KEY, TEXT}:
+        raise ParameterError(f"--text is {name!r}, the name of a column that is added; choose another name")
     lines = read_texts(pool, options.get("encoding"))
     while batch := list(islice(lines, BATCH_TEXTS)):
-        yield pl.DataFrame({text: batch})
+        yield pl.DataFrame({name: batch, TEXT: batch})

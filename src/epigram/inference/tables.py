@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import polars.selectors as cs
 
 from epigram.core.config_types import nearest
 from epigram.core.errors import ParameterError
 from epigram.data.tables import Options, TableFile, has_texts, open_table
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
 from epigram.inference.table_writer import check_output, table_writer
+from epigram.text.tokens.characters import strip
 
 BATCH_TEXTS = 4096  # texts per prediction call and write
 WORD = pl.Struct({"text": pl.String, "start": pl.Int64, "end": pl.Int64, "label": pl.String, "probability": pl.Float64})
@@ -25,7 +27,7 @@ LABELS: dict[str, Any] = {"labels": pl.List(pl.String), "probabilities": pl.List
 
 @dataclass
 class RowCounts:
-    """Numbers of predicted rows, of rows without text, of truncated texts, and of texts without a label."""
+    """Numbers of predicted rows, of rows without text, of truncated texts, and of other texts without a label."""
 
     rows: int = 0
     empty: int = 0
@@ -35,30 +37,42 @@ class RowCounts:
     def add(self, texts: list[str], predictions: list[TextPrediction], *, multi: bool) -> None:
         """Count `texts` and their `predictions` by a model that is `multi`-label or not."""
         self.rows += len(texts)
-        self.empty += sum(not each.strip() for each in texts)
+        empty = sum(not strip(each) for each in texts)
+        self.empty += empty
         self.truncated += sum(answer.truncated for answer in predictions)
-        self.unsure += 0 if multi else sum(not answer.labels for answer in predictions)
+        self.unsure += 0 if multi else sum(not answer.labels for answer in predictions) - empty
 
 
 def predict_table(
-    predictor: BasePredictor, source: Path, out: Path, *, text: str, force: bool = False, options: Options | None = None
+    predictor: BasePredictor,
+    source: Path,
+    out: Path,
+    *,
+    text: Sequence[str] | None = None,
+    force: bool = False,
+    options: Options | None = None,
 ) -> RowCounts:
-    """Predict the column `text` of the table `source` and write the table with predictions to `out`.
+    """Predict the texts of the table `source` and write the table with predictions to `out`.
+
+    The columns `text` are joined as in the training of the model. By default they are the columns of its training, or
+    the column text if the table lacks one of these.
 
     The suffixes determine the formats. A single-label model adds `label`, which is missing in a row below the minimum
-    confidence, and `probability`. A multi-label model adds `labels`, those above their thresholds, and their
-    `probabilities`. A model that labels words adds `words`, those whose label is not the default. A missing text is
-    predicted as an empty text. `options` are known options of the reader. Raises ParameterError for columns that do not
-    fit and, without `force`, if `out` exists.
+    confidence, and `probability`. A row without a text, a missing one or one of whitespace, gets no label and the
+    probability 0. A multi-label model adds `labels`, those above their thresholds, and their `probabilities`. A model
+    that labels words adds `words`, those whose label is not the default. `options` are known options of the reader.
+    Raises ParameterError for columns that do not fit and, without `force`, if `out` exists.
     """
     check_output(out, force=force)
-    table, schema = open_table(source, {"text": text} | (options or {})), schema_of(predictor)
-    check_columns(table, text, list(schema))
+    schema = schema_of(predictor)
+    table = open_table(source, {"text": list(text or predictor.text_columns)} | (options or {}))
+    texts = choose_columns(table, text, predictor)
+    check_columns(table, texts, list(schema))
     counts = RowCounts()
     with table_writer(out, table.columns) as write, progress(table.rows) as advance:
-        for chunk in table.chunks(text):
+        for chunk in table.chunks(texts):
             for part in chunk.iter_slices(BATCH_TEXTS) if chunk.height else [chunk]:
-                write(_predict_rows(predictor, part, text, schema, counts))
+                write(_predict_rows(predictor, part, texts, schema, counts))
                 advance(part.height)
     return counts
 
@@ -70,10 +84,19 @@ def schema_of(predictor: BasePredictor) -> dict[str, Any]:
     return (LABELS if predictor.multi else LABEL) | words
 
 
-def check_columns(table: TableFile, text: str, added: list[str]) -> None:
-    """Raise ParameterError if the table lacks the column `text`, or has one of the columns `added`."""
-    if text not in table.columns:
-        raise ParameterError(f"{table.path} has no column {text!r}: {nearest(text, table.columns)} (--text)")
+def choose_columns(table: TableFile, text: Sequence[str] | None, predictor: BasePredictor) -> list[str]:
+    """Return the columns `text`, or by default the columns that the model was trained on, or else the column text."""
+    if text is not None:
+        return list(text)
+    return predictor.text_columns if set(predictor.text_columns) <= set(table.columns) else ["text"]
+
+
+def check_columns(table: TableFile, texts: Sequence[str], added: list[str]) -> None:
+    """Raise ParameterError if the table lacks one of the columns `texts`, or has one of the columns `added`."""
+    if missing := [name for name in texts if name not in table.columns]:
+        raise ParameterError(
+            f"{table.path} has no column {missing[0]!r}: {nearest(missing[0], table.columns)} (--text)"
+        )
     if existing := [name for name in added if name in table.columns]:
         raise ParameterError(
             f"{table.path} already has a column {existing[0]!r}, which the prediction would overwrite; rename it"
@@ -81,9 +104,9 @@ def check_columns(table: TableFile, text: str, added: list[str]) -> None:
 
 
 def _predict_rows(
-    predictor: BasePredictor, rows: pl.DataFrame, text: str, schema: dict[str, Any], counts: RowCounts
+    predictor: BasePredictor, rows: pl.DataFrame, columns: Sequence[str], schema: dict[str, Any], counts: RowCounts
 ) -> pl.DataFrame:
-    texts = text_column(rows, text).to_list()
+    texts = joined_texts(rows, columns, predictor.join)
     predictions = predictor.predict(texts)
     counts.add(texts, predictions, multi=predictor.multi)
     return rows.with_columns(
@@ -92,12 +115,13 @@ def _predict_rows(
     )
 
 
-def text_column(rows: pl.DataFrame, text: str) -> pl.Series:
-    """Return the texts of the rows; a missing text is empty. Raises ParameterError for a column that is not text."""
-    column = rows[text].alias("")  # polars treats the names `*` and `^x$` as patterns
-    if not has_texts(column.dtype):
-        raise ParameterError(f"column {text!r} has the type {column.dtype}; expected text (--text)")
-    return column.cast(pl.String).fill_null("")
+def joined_texts(rows: pl.DataFrame, columns: Sequence[str], join: str) -> list[str]:
+    """Return the texts of the rows; a missing value is empty. Raises ParameterError for a column that is not text."""
+    for column in rows.select(cs.by_name(*columns)):
+        if not has_texts(column.dtype):
+            raise ParameterError(f"column {column.name!r} has the type {column.dtype}; expected text (--text)")
+    values = (rows[name].cast(pl.String).fill_null("").to_list() for name in columns)
+    return [join.join(parts) for parts in zip(*values, strict=True)]
 
 
 VALUES: dict[str, Callable[[TextPrediction, str], Any]] = {

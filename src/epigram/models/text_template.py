@@ -24,6 +24,8 @@ class TextTemplate:
     characters: str = ""  # all characters of tokens, for models that read characters
     token_labels: list[str] = field(default_factory=list)  # the default label first
     plain_class: int = 0  # class with the smallest share of non-default token labels
+    text_columns: list[str] = field(default_factory=lambda: ["text"])  # columns of a table that make up the text
+    join: str = " "  # separator of these columns
     pos_words: dict[str, Any] | None = None  # weights of words, for models with part-of-speech weights; see PosWords
 
     @property

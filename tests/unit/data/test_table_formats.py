@@ -7,6 +7,7 @@ import datetime
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from epigram.core.extras import MissingPackageError
 from epigram.core.limits import Limits
 from epigram.data import packed
 from epigram.data.corpus import read_corpus
+from epigram.data.growing_dataset import describe
 from epigram.data.incoming_rows import read_file
 from epigram.data.sources import archives
 from epigram.data.sources.add import add_source
@@ -165,6 +167,19 @@ def test_the_sheet_with_the_rows_is_read_and_one_of_several_is_named(tmp_path: P
     FORMATS["rows.json"](tmp_path / "rows.json")
     with pytest.raises(ParameterError, match=r"--sheet does not apply to .*rows\.json"):
         open_table(tmp_path / "rows.json", {"sheet": "x"})
+
+
+def test_several_text_columns_are_joined(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("title;body, more;label\nnew;good;1\n;bad;0\nold;;1\n")
+    source = added(tmp_path / "a.csv", tmp_path, text=["title", "body, more"])
+    assert (source.read["text"], source.columns_of_text, source.join) == (["title", "body, more"],) * 2 + (" ",)
+    assert rows_of(source, tmp_path)["text"].to_list() == ["new good", "bad", "old"]
+    assert added(tmp_path / "a.csv", tmp_path, text=["title"], name="one").read["text"] == "title"
+    base = replace(source, read=source.read | {"join": "\n"})
+    grown = describe(base, ["0", "1"], "mine_live")
+    again = Source(**grown)
+    assert (again.columns_of_text, again.join, again.read["text"]) == (["title", "body, more"], "\n", "text")
+    assert "text_columns" not in describe(replace(base, read={"reader": "csv"}), ["0", "1"], "mine_live")
 
 
 FOLDER = {

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import epigram
@@ -21,6 +22,7 @@ from epigram.fitting.estimates import Estimates
 from epigram.fitting.fitted_model import FittedModel
 from epigram.fitting.steps import Steps, StepSettings
 from epigram.fitting.systems import RATES, Candidate, Facts, baseline, fine_tuned, ordered
+from epigram.inference.tables import predict_table
 from epigram.models.settings import System
 from epigram.training.trials.trial import TrialResult
 
@@ -85,6 +87,19 @@ def test_several_labels_of_a_text_are_learned() -> None:
     sets = [sorted({first, second}) for first, second in zip(labels[::2], labels[1::2], strict=True)]
     model = epigram.fit(both, sets, budget="60s", verbose=False)
     assert model.predict(["the old soup and a big window"])[0].labels == ["food", "room"]
+
+
+@pytest.mark.usefixtures("no_encoder")
+def test_a_model_of_joined_columns_joins_them_in_a_table(tmp_path: Path) -> None:
+    texts, labels = shop()
+    frame = pl.DataFrame({"title": [text.split()[0] for text in texts], "label": labels})
+    frame = frame.with_columns(body=pl.Series([text.partition(" ")[2] for text in texts]))
+    model = epigram.fit(frame, text=["title", "body"], budget="60s", verbose=False)
+    loaded = epigram.load(model.save(tmp_path / "model"))
+    assert (loaded.text_columns, loaded.join) == (["title", "body"], " ")
+    frame.drop("label").head(20).write_csv(tmp_path / "new.csv")
+    predict_table(loaded, tmp_path / "new.csv", tmp_path / "out.csv")
+    assert pl.read_csv(tmp_path / "out.csv")["label"].to_list() == labels[:20]
 
 
 class Plan:

@@ -76,7 +76,7 @@ def test_the_table_is_read_predicted_and_written_in_chunks(
     monkeypatch.setattr(table_writer, "_line_writer", noted)
     monkeypatch.setattr(TableFile, "chunks", sized)
     source = write(pl.DataFrame({"text": texts}), tmp_path / "in.csv")
-    counts = tables.predict_table(predictor, source, tmp_path / "out.csv", text="text")
+    counts = tables.predict_table(predictor, source, tmp_path / "out.csv", text=["text"])
     assert (counts.rows, sum(written)) == (1000, 1000)
     assert max(asked) == max(written) == 10 and max(read) < 200
     found = READ["csv"](tmp_path / "out.csv")
@@ -92,9 +92,41 @@ def test_a_row_without_a_text_stays_and_is_counted(
     run(source, "--out", tmp_path / "out.parquet")
     found = pl.read_parquet(tmp_path / "out.parquet")
     assert found["text"].to_list() == ["soup", None, "  ", "room"]
-    nothing = Predictor(model).predict([""])[0].label
-    assert found["label"].to_list() == ["food", nothing, nothing, "room"]
-    assert capsys.readouterr().err == "note: 2 texts are empty\n"
+    assert found["label"].to_list() == ["food", None, None, "room"]
+    assert found["probability"].to_list()[1:3] == [0.0, 0.0]
+    assert capsys.readouterr().err == "note: 2 texts are empty, without a label\n"
+
+
+@pytest.mark.parametrize("given", FORMATS)
+@pytest.mark.parametrize(
+    ("columns", "named", "texts"),
+    [
+        (["title", "body", "text"], None, ["nice | soup", " | room", "clerk | "]),  # as in training
+        (["body", "text"], None, ["A", "B", "C"]),  # a table without one of the columns of the training
+        (["title", "body", "text"], ["body"], ["soup", "room", ""]),
+        (["title", "body", "text"], ["text", "title"], ["A | nice", "B | ", "C | clerk"]),
+    ],
+)
+def test_columns_are_joined_as_in_the_training(
+    columns: list[str],
+    named: list[str] | None,
+    texts: list[str],
+    given: str,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = {"title": ["nice", None, "clerk"], "body": ["soup", "room", None], "text": ["A", "B", "C"]}
+    source = write(pl.DataFrame({name: table[name] for name in columns}), tmp_path / f"in.{given}")
+    predictor, asked = Predictor(model), list[str]()
+    predictor.text_columns, predictor.join = ["title", "body"], " | "
+    answer = predictor.predict
+    monkeypatch.setattr(predictor, "predict", lambda each: (asked.extend(each), answer(each))[1])
+    tables.predict_table(predictor, source, tmp_path / "out.parquet", text=named)
+    assert asked[1:] == texts  # the first one tells whether words are labelled
+    found = pl.read_parquet(tmp_path / "out.parquet")
+    assert found.columns == [*columns, "label", "probability"]
+    assert found["body"].to_list()[:2] == ["soup", "room"]
 
 
 @pytest.mark.parametrize("name", ["out[1].parquet", "a*/out?.parquet"])
@@ -133,7 +165,7 @@ def test_several_labels_are_lists(tmp_path: Path) -> None:
     predictor = Predictor(svm(tmp_path, "en", SEVERAL["en"], multi=True))
     source = write(pl.DataFrame({"text": ["soup room", "here", "clerk"]}), tmp_path / "in.csv")
     for kind in ("jsonl", "csv"):
-        tables.predict_table(predictor, source, tmp_path / f"out.{kind}", text="text")
+        tables.predict_table(predictor, source, tmp_path / f"out.{kind}", text=["text"])
         found = READ[kind](tmp_path / f"out.{kind}")
         labels = [json.loads(each) for each in found["labels"]] if kind == "csv" else found["labels"].to_list()
         assert labels == [["food", "room"], [], ["staff"]]
@@ -149,7 +181,7 @@ def test_words_with_labels_are_records(tmp_path: Path) -> None:
     predictor = Predictor(saved("mhal_joint", tmp_path))
     texts = ["w7 w22 w33 w44", "w25 w8"]
     tables.predict_table(
-        predictor, write(pl.DataFrame({"text": texts}), tmp_path / "in.tsv"), tmp_path / "out.jsonl", text="text"
+        predictor, write(pl.DataFrame({"text": texts}), tmp_path / "in.tsv"), tmp_path / "out.jsonl", text=["text"]
     )
     rows = [json.loads(line)["words"] for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     wanted = [[word for word in answer.words if word.label != "O"] for answer in predictor.predict(texts)]
@@ -200,7 +232,7 @@ def test_force_overwrites_and_a_broken_table_leaves_the_old_file(
     out.write_text("mine")
     (tmp_path / "broken.csv").write_text("text\nsoup\nroom,clerk\n")
     with pytest.raises(DataError, match=r"broken\.csv line 3 has 2 values for 1 columns"):
-        tables.predict_table(Predictor(model), tmp_path / "broken.csv", out, text="text", force=True)
+        tables.predict_table(Predictor(model), tmp_path / "broken.csv", out, text=["text"], force=True)
     assert out.read_text() == "mine"
     run(write(pl.DataFrame({"text": ["soup"]}), tmp_path / "in.csv"), "--out", out, "--force")
     assert READ["csv"](out)["label"].to_list() == ["food"]
@@ -208,10 +240,10 @@ def test_force_overwrites_and_a_broken_table_leaves_the_old_file(
 
 def test_a_missing_table_and_a_table_without_rows(model: Path, tmp_path: Path) -> None:
     with pytest.raises(InputMissingError, match=r"absent\.csv is missing"):
-        tables.predict_table(Predictor(model), tmp_path / "absent.csv", tmp_path / "out.csv", text="text")
+        tables.predict_table(Predictor(model), tmp_path / "absent.csv", tmp_path / "out.csv", text=["text"])
     for kind in ("csv", "parquet"):
         source = write(pl.DataFrame(schema={"id": pl.String, "text": pl.String}), tmp_path / f"none.{kind}")
-        tables.predict_table(Predictor(model), source, tmp_path / f"out.{kind}", text="text")
+        tables.predict_table(Predictor(model), source, tmp_path / f"out.{kind}", text=["text"])
         found = READ[kind](tmp_path / f"out.{kind}")
         assert (found.height, found.columns) == (0, ["id", "text", "label", "probability"])
 
@@ -219,10 +251,10 @@ def test_a_missing_table_and_a_table_without_rows(model: Path, tmp_path: Path) -
 def test_other_encodings_and_lone_quotation_marks_are_read(tmp_path: Path) -> None:
     predictor = Predictor(svm(tmp_path, "zh", TRAIN["zh"]))
     (tmp_path / "in.csv").write_bytes("text,n\n饭菜好吃，真的好吃,1\n房大，房间真的大,2\n".encode("gbk"))
-    tables.predict_table(predictor, tmp_path / "in.csv", tmp_path / "out.csv", text="text")
+    tables.predict_table(predictor, tmp_path / "in.csv", tmp_path / "out.csv", text=["text"])
     assert READ["csv"](tmp_path / "out.csv")["label"].to_list() == ["food", "room"]
     (tmp_path / "in.tsv").write_text('text\tn\n房大 5" \t1\n饭"好吃\t2\n人好\t3"\n', "utf-8")
-    tables.predict_table(predictor, tmp_path / "in.tsv", tmp_path / "out.jsonl", text="text")
+    tables.predict_table(predictor, tmp_path / "in.tsv", tmp_path / "out.jsonl", text=["text"])
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
     assert [(row["text"], row["n"], row["label"]) for row in rows] == [
         ('房大 5" ', "1", "room"), ('饭"好吃', "2", "food"), ("人好", '3"', "staff"),
@@ -276,7 +308,7 @@ def test_a_bar_is_shown_on_a_terminal_only(
     source = write(pl.DataFrame({"text": ["soup", "room"]}), tmp_path / "in.csv")
     for terminal in (False, True):
         monkeypatch.setattr("sys.stderr.isatty", lambda terminal=terminal: terminal)
-        tables.predict_table(Predictor(model), source, tmp_path / "out.csv", text="text", force=True)
+        tables.predict_table(Predictor(model), source, tmp_path / "out.csv", text=["text"], force=True)
         assert ("2/2" in capsys.readouterr().err) is terminal
 
 
@@ -362,7 +394,7 @@ def test_json_lines_stay_as_they_are(
     found = (tmp_path / "out.jsonl").read_text("utf-8").split("\n")
     wanted = [line.strip()[:-1].strip() for line in MIXED if line]
     answers = Predictor(model).predict(["soup", "room", "clerk", "", ""])
-    added = [f'"label":"{answer.label}","probability":{answer.probability!r}}}' for answer in answers]
+    added = [f'"label":{json.dumps(answer.label or None)},"probability":{answer.probability!r}}}' for answer in answers]
     assert found == [
         *(f"{line},{keys}" for line, keys in zip(wanted[:-1], added[:-1], strict=True)),
         "{" + added[-1],

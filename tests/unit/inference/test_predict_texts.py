@@ -70,7 +70,7 @@ def test_texts_of_nothing_but_white_space_count_as_empty(
     call("predict", model, "soup", "", " \t", "\u3000", "large room")
     said = capsys.readouterr()
     assert [line.split("\t")[0] for line in said.out.splitlines()][::4] == ["food", "room"]
-    assert said.err == "note: 3 texts are empty\n"
+    assert said.err == "note: 3 texts are empty, without a label\n"
 
 
 def test_the_spaces_of_a_line_are_part_of_its_text(
@@ -314,7 +314,7 @@ def test_a_prompt_around_the_text_is_whole_in_every_interface(
         (["--file", "missing.csv"], 66, [], "missing.csv is missing"),
         (["--file", "/dev/null"], 64, [], "/dev/null is not a file; for a pipe, use stdin"),
         (["a.csv"], 64, [], "a.csv is a table"),
-        (["a.csv.gz"], 64, [], "a.csv.gz has an unsupported file type; use .txt, or a table with --out"),
+        (["a.txt.gz"], 64, [], "a.txt.gz has an unsupported file type; use .txt, or a table with --out"),
         (["missing.json"], 66, [], "missing.json is missing"),
         (["a.csv", "large room"], 0, ["food", "room"], ""),
         (["soup, version 2.0"], 0, ["food"], ""),
@@ -329,7 +329,7 @@ def test_a_single_argument_that_names_a_file_is_no_text(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "texts.txt").write_text("nice soup\nlarge room\n")
     (tmp_path / "a.csv").write_text("text\nsoup\n")
-    (tmp_path / "a.csv.gz").write_bytes(b"")
+    (tmp_path / "a.txt.gz").write_bytes(b"")
     if code:
         with pytest.raises(SystemExit) as end:
             run(*arguments)

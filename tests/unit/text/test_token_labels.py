@@ -52,6 +52,8 @@ def judged(
         "distinct": None,
         "sample": None,
         "files": [],
+        "columns_of_text": ["text"],
+        "join": " ",
     }
     source = SimpleNamespace(task=task, **about)
     return validate(frame.lazy(), source, ValidateSettings(min_per_class=1))  # type: ignore[arg-type]

@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from epigram.cli.options import TABLES, Encoding, Separator, Sheet, file_options
+from epigram.cli.options import TABLES, Encoding, Separator, Sheet, Text, file_options, split_list
 from epigram.process.display import echo
 
 
 def main(
     file: Annotated[Path, typer.Argument(help=f"Labelled texts: {TABLES}, or a folder.")],
     out: Annotated[Path, typer.Option(help="New folder of the model; its report is beside it, as FOLDER.html.")],
-    text: Annotated[str, typer.Option(help="Column of the texts.")] = "text",
+    text: Text = "text",
     label: Annotated[str, typer.Option(help="Column of the labels.")] = "label",
     budget: Annotated[str, typer.Option(metavar="TIME", help="Time until the model is written.")] = "1m",
     language: Annotated[Literal["zh", "en"] | None, typer.Option(help="Language. Default: detected.")] = None,
@@ -35,5 +35,6 @@ def main(
     from epigram.fitting.fit import fit
 
     options = file_options(encoding, separator, sheet)
-    fit(file, text=text, label=label, budget=budget, language=language, options=options).save(out)
+    columns = split_list(text)
+    fit(file, text=columns, label=label, budget=budget, language=language, options=options).save(out)
     echo(f'report: {report}\nmodel:  {out}  (to try it: epigram predict {out} "a text")')

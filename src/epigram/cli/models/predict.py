@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from epigram.cli.options import Encoding, Separator, Sheet, file_options
+from epigram.cli.options import Encoding, Separator, Sheet, TextOfModel, file_options, split_list
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.inference import signing
 from epigram.process.display import echo, json_text, one_line
@@ -36,7 +36,7 @@ def main(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a JSON object per text, with all probabilities.")
     ] = False,
-    text: Annotated[str | None, typer.Option(help="Text column of a table, with --out. Default: text.")] = None,
+    text: TextOfModel = None,
     out: Annotated[Path | None, typer.Option(help="Output file for a table; its suffix is the format.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")] = False,
     encoding: Encoding = None,
@@ -71,7 +71,8 @@ def main(
         if file is None or as_json:
             raise ParameterError("--out needs one table and no --json: epigram predict MODEL in.csv --out out.csv")
         options = file_options(encoding, separator, sheet)
-        _predict_table(model, file, out, "text" if text is None else text, force, options, min_confidence)
+        columns = None if text is None else split_list(text)
+        _predict_table(model, file, out, columns, force, options, min_confidence)
         return
     if file is not None:
         _check_lines_file(file)
@@ -94,7 +95,13 @@ def _is_file_name(text: str) -> bool:
 
 
 def _predict_table(
-    model: Path, table: Path, out: Path, text: str, force: bool, options: dict[str, str], min_confidence: float
+    model: Path,
+    table: Path,
+    out: Path,
+    text: list[str] | None,
+    force: bool,
+    options: dict[str, str],
+    min_confidence: float,
 ) -> None:
     from epigram.inference.predictors.open_predictor import open_predictor
     from epigram.inference.tables import predict_table
@@ -153,7 +160,7 @@ def _check_lines_file(file: Path) -> None:
 def _report_counts(counts: RowCounts, predictor: BasePredictor) -> None:
     """Report empty texts, truncated texts and texts without a label on stderr."""
     notes = {
-        "empty": counts.empty,
+        "empty, without a label": counts.empty,
         f"truncated to {predictor.room} tokens": counts.truncated,
         f"below the minimum confidence of {predictor.min_confidence:g}, without a label": counts.unsure,
     }

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from epigram.cli.options import Encoding, Separator, Sheet, file_options
+from epigram.cli.options import Encoding, Separator, Sheet, TextOfModel, file_options, split_list
 from epigram.core.errors import ParameterError
 from epigram.process.display import echo
 
@@ -17,7 +17,7 @@ def main(
     model: Annotated[Path, typer.Argument(help="Folder of a saved model, for example runs/latest/model.")],
     pool: Annotated[Path, typer.Argument(help="Texts without labels: a file with one text per line, or a table.")],
     out: Annotated[Path, typer.Option(help="Table to write; its suffix is the format.")],
-    text: Annotated[str, typer.Option(help="Text column of a table.")] = "text",
+    text: TextOfModel = None,
     count: Annotated[int, typer.Option(metavar="N", help="Number of texts.")] = 50,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")] = False,
     encoding: Encoding = None,
@@ -36,7 +36,8 @@ def main(
     if count < 1:
         raise ParameterError(f"--count is {count}; expected at least 1")
     check_output(out, force=force)
-    found = suggest(open_predictor(model), pool, text, count, file_options(encoding, separator, sheet))
+    columns = None if text is None else split_list(text)
+    found = suggest(open_predictor(model), pool, columns, count, file_options(encoding, separator, sheet))
     escaped = 0
     if out.suffix.lower() in SEPARATORS:
         found, escaped = escape_formulas(as_columns(found))

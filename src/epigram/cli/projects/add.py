@@ -8,14 +8,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from epigram.cli.options import TABLES, Encoding, Separator, Sheet, file_options
+from epigram.cli.options import TABLES, Encoding, Separator, Sheet, Text, file_options, split_list
 from epigram.core.errors import ParameterError
 from epigram.process.display import echo
 
 
 def main(
     file: Annotated[Path, typer.Argument(help=f"Labelled texts: {TABLES}, or a folder.")],
-    text: Annotated[str, typer.Option(help="Text column.")] = "text",
+    text: Text = "text",
     label: Annotated[str, typer.Option(help="Label column.")] = "label",
     split: Annotated[
         str | None, typer.Option(help="Column with train, dev or test. Default: detected by name or content.")
@@ -49,7 +49,7 @@ def main(
     added = add_source(
         file,
         name=name or file_stem(file),
-        text=text,
+        text=split_list(text),
         label=label,
         split="" if no_split else split,
         label_separator=label_separator,

@@ -72,7 +72,7 @@ class Csv(TextTableReader):
             columns, rows = table.columns, rows + table.height
         return columns, rows
 
-    def records(self, path: Path, text: str) -> Iterator[pl.DataFrame]:
+    def records(self, path: Path, texts: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Yield all columns of the rows, including rows of nothing but separators."""
         return (table for _, table in _parse_chunks(path, self))
 

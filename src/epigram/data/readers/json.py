@@ -39,12 +39,12 @@ class Json(TextTableReader):
         numbers = pl.int_range(1, len(rows) + 1, eager=True)
         yield numbers, json_columns(columns, lists, self, path, numbers.to_list())
 
-    def records(self, path: Path, text: str) -> Iterator[pl.DataFrame]:
-        """Yield the column `text`, and the object of each row in the column RAW."""
+    def records(self, path: Path, texts: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Yield the columns `texts`, and the object of each row in the column RAW."""
         rows = read_rows(path, self.encoding)
-        values = {text: [row.get(text) for row in rows]}
-        texts = json_columns(values, (), Json(text=text, label=None), path, range(1, len(rows) + 1))
-        yield texts.with_columns(pl.Series(RAW, list(map(ENCODE, rows)), pl.String))
+        values = {text: [row.get(text) for row in rows] for text in texts}
+        found = json_columns(values, (), Json(text=list(texts), label=None), path, range(1, len(rows) + 1))
+        yield found.with_columns(pl.Series(RAW, list(map(ENCODE, rows)), pl.String))
 
     @classmethod
     def detect(cls, path: Path, options: Options) -> Options:

@@ -55,12 +55,12 @@ class JsonLines(TextTableReader):
         keys, _, rows = _scan(to_utf8(path, self.encoding), path)
         return keys, rows
 
-    def records(self, path: Path, text: str) -> Iterator[pl.DataFrame]:
-        """Yield the column `text` and each row's line in the column RAW."""
-        reader = JsonLines(text=text, label=None)
+    def records(self, path: Path, texts: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Yield the columns `texts` and each row's line in the column RAW."""
+        reader = JsonLines(text=list(texts), label=None)
         for lines in _lines(to_utf8(path, self.encoding), path):
-            texts = json_columns(_values(lines, [text], path), (), reader, path, [number for number, _ in lines])
-            yield texts.with_columns(pl.Series(RAW, [line for _, line in lines], pl.String))
+            found = json_columns(_values(lines, texts, path), (), reader, path, [number for number, _ in lines])
+            yield found.with_columns(pl.Series(RAW, [line for _, line in lines], pl.String))
 
 
 def _scan(source: Path | io.BytesIO, path: Path) -> tuple[list[str], set[str], int]:

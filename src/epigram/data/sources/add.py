@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from epigram.core.yaml_edit import edit
 from epigram.data.packed import file_suffix
 from epigram.data.sources.inspection import Inspection, inspect_any
 from epigram.data.sources.source import GROWING_SUFFIX, SOURCES, read_source
-from epigram.data.tables import Options
+from epigram.data.tables import Options, column_names
 
 LOCAL_FOLDER = Path("data/local")
 HEAD = "# Written by `epigram add`; data/sources/local.yaml explains every line.\n"
@@ -76,7 +77,7 @@ def add_source(
     file: Path,
     *,
     name: str,
-    text: str,
+    text: str | Sequence[str],
     label: str,
     split: str | None = None,
     label_separator: str | None = None,
@@ -87,13 +88,13 @@ def add_source(
 ) -> AddedSource:
     """Describe `file`, a table or a folder with a folder per label, as the source `name`.
 
-    `text`, `label` and `split` are column names. If `split` is None, a column of split names is used; "" is no column.
-    If `language` is None, it is guessed. The encoding and the separator are detected, unless `options` has them, and
-    also whether quotation marks are plain characters. The description records all of these, and `names` of labels with
-    invisible characters. With `replace`, a source of this name that this function has written is replaced, and keeps
-    the keys that the user has added. Raises ParameterError for an invalid or existing name, one that ends like a
-    growing data set, or an unsuitable file type or label column, InputMissingError for a missing file, DataError for a
-    file that cannot be read.
+    `text`, `label` and `split` are column names; several columns `text` are joined. If `split` is None, a column of
+    split names is used; "" is no column. If `language` is None, it is guessed. The encoding and the separator are
+    detected, unless `options` has them, and also whether quotation marks are plain characters. The description records
+    all of these, and `names` of labels with invisible characters. With `replace`, a source of this name that this
+    function has written is replaced, and keeps the keys that the user has added. Raises ParameterError for an invalid
+    or existing name, one that ends like a growing data set, or an unsuitable file type or label column,
+    InputMissingError for a missing file, DataError for a file that cannot be read.
     """
     description = root / SOURCES / f"{name}.yaml"
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
@@ -106,7 +107,7 @@ def add_source(
             f"--name is {name!r}; choose a name that does not end with {GROWING_SUFFIX}, as those of epigram retrain do"
         )
     known = known_checksums(description, replace=replace)
-    columns = {"text": text, "label": label, "split": split, "label_separator": label_separator}
+    columns = {"text": column_names(text), "label": label, "split": split, "label_separator": label_separator}
     about = f"{shown(file.name)}, added with epigram add"
     with inspect_any(file, columns | (options or {})) as (table, found):
         _write(table, description, found, about, language, known, root)

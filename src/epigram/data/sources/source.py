@@ -117,6 +117,7 @@ class Source(SourceSection):
     label_names: dict[str, str] = field(default_factory=dict)  # label → its name in the texts' language
     rows: dict[Literal["train", "dev", "test", "all"], int] = field(default_factory=dict)  # expected counts
     keep: list[str] = field(default_factory=list)  # additional columns to keep
+    text_columns: list[str] = field(default_factory=list)  # columns of new tables, if not those in `read`
     folds: Folds | None = None  # instead of validate.folds
     distinct: Literal["exact", "letters"] | None = None  # drop from train repeats and texts of dev or test
     sample: RowSample | None = None  # rows drawn at random, after `distinct`
@@ -125,6 +126,17 @@ class Source(SourceSection):
     def public(self) -> Source:
         """Copy without the secrets that the addresses may contain; it is stored next to the files."""
         return replace(self, files=[file.public for file in self.files])
+
+    @property
+    def columns_of_text(self) -> list[str]:
+        """Columns of a table that make up the text, joined by `join`."""
+        named = self.text_columns or self.read.get("text", "text")
+        return list(map(str, named)) if isinstance(named, list) else [str(named)]
+
+    @property
+    def join(self) -> str:
+        """Separator of the columns that make up the text."""
+        return str(self.read.get("join", " "))
 
     @property
     def counted(self) -> bool:

@@ -212,6 +212,8 @@ def _describe_corpus(
         labels=labels,
         token_labels=token_labels,
         tokens_only=source.task == "tokens",
+        text_columns=source.columns_of_text,
+        join=source.join,
         rows={name: part.height for name, part in parts.items()},
         label_names=[source.label_names[label] for label in labels] if source.label_names else [],
         notes=notes,

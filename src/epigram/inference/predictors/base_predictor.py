@@ -15,6 +15,7 @@ from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
 from epigram.models.predict import Predicted
 from epigram.text.tokens.alignment import PositionedTokens
+from epigram.text.tokens.characters import strip
 from epigram.text.tokens.encoding import TextEncoder
 
 
@@ -79,7 +80,8 @@ class TextPrediction:
     """Prediction for one text: labels, highest probability, probabilities of all labels, and labelled words, if any.
 
     `labels` holds the most likely label or, for a multi-label model, all labels above their thresholds. It is empty if
-    the probability is below the minimum confidence. `truncated` is true if the model reads only the beginning of the
+    the probability is below the minimum confidence. A text of nothing but whitespace has no label, and all
+    probabilities are 0. `truncated` is true if the model reads only the beginning of the
     text.
     """
 
@@ -99,12 +101,15 @@ class BasePredictor(ABC):
     """Predictor with labels (C), and their thresholds (C) if a text may have several (`multi`).
 
     A text with more than `room` tokens is truncated. `default_word_label` is the label of a word that has no other one.
-    `encoder` gives the tokens of texts, whose `language` is zh or en. Raises ParameterError for a `min_confidence`
+    `encoder` gives the tokens of texts, whose `language` is zh or en. In a table, the `text_columns`, joined by `join`,
+    are the text. Raises ParameterError for a `min_confidence`
     outside [0, 1], or with `multi`.
     """
 
     encoder: TextEncoder
     language: str
+    text_columns: list[str]
+    join: str
     room: int
     default_word_label: str = ""
 
@@ -129,7 +134,9 @@ class BasePredictor(ABC):
         Raises ParameterError as `probabilities` does.
         """
         listed = list_texts(texts)
-        return self._predict(listed) if listed else []
+        found = iter(self._predict(filled) if (filled := list(filter(strip, listed))) else [])
+        nothing = TextPrediction([], 0.0, dict.fromkeys(self.labels, 0.0), [])
+        return [next(found) if strip(text) else nothing for text in listed]
 
     @abstractmethod
     def _probabilities(self, texts: list[str]) -> NDArray[np.float32]:

@@ -49,6 +49,8 @@ def template_of(view: View, max_length: int, model: nn.Module | None = None) -> 
         vocabulary=view.vocabulary,
         characters=view.characters,
         token_labels=view.token_labels,
+        text_columns=view.text_columns,
+        join=view.join,
         plain_class=_plain_class(view),
         pos_words=view.pos_words if model is not None and reads_pos_weight(model) else None,
     )

@@ -32,7 +32,8 @@ class EnsemblePredictor(BasePredictor):
             if (member.labels, member.multi) != (self.labels, self.multi):
                 raise DataError(f"{member.folder} does not have the labels of the ensemble; restore the folder")
         self.blend = Blend(np.array(list(saved.weights.values())), saved.temperature)
-        self.language = self.members[0].language
+        first = self.members[0]
+        self.language, self.text_columns, self.join = first.language, first.text_columns, first.join
         self.room = min(member.room for member in self.members)
         self.encoder = self.members[int(self.blend.weights.argmax())].encoder
 

@@ -45,7 +45,7 @@ class Predictor(BasePredictor):
             prepare_for_inference(self.saved.model)
         self.encoder = TextEncoder(tokenizer)
         frame = self.saved.frame
-        self.language = frame.language
+        self.language, self.text_columns, self.join = frame.language, frame.text_columns, frame.join
         self.room, self.default_word_label = frame.room, next(iter(frame.token_labels), "")
         characters = frame.characters
         self.vocabulary = vocabulary = vocabulary_of(tokenizer)

@@ -56,6 +56,8 @@ class View:
     label_tokens: list[list[int]]  # token ids of the name of each label; empty if the labels are not words
     token_labels: list[str]  # default label first; empty if tokens are not labelled
     tokens_only: bool  # text labels are inferred from token labels
+    text_columns: list[str]  # columns of the table that made up the text
+    join: str  # separator of these columns
     tokenizer: str  # token or wordpiece
     checkpoint: str | None  # source of the tokenizer; None if it is made from the training texts
     weights: str | None  # digest of the files of the checkpoint; None without one

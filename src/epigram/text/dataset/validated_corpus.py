@@ -35,6 +35,8 @@ class ValidatedCorpus:
     labels: list[str]
     token_labels: list[str]  # default label first; empty if tokens are not labelled
     tokens_only: bool  # text labels are inferred from token labels
+    text_columns: list[str] = field(default_factory=lambda: ["text"])  # columns of the table that made up the text
+    join: str = " "  # separator of these columns
     rows: dict[str, int] = field(default_factory=dict)  # number of rows of each split
     label_names: list[str] = field(default_factory=list)  # names in the texts' language; empty: the labels
     notes: list[str] = field(default_factory=list)  # what validation changed, as sentences
