@@ -31,7 +31,7 @@ TEXTS = pl.read_ndjson(ROOT / "data/pocket/pocket_en.jsonl").head(150).select("t
 def model() -> Iterator[epigram.FittedModel]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(candidates, "installed_encoder", lambda language: None)
-        yield epigram.fit(TEXTS, label="stars", budget="30s", quality="fast", verbose=False)
+        yield epigram.fit(TEXTS, label="stars", budget="30s", verbose=False)
 
 
 @pytest.fixture(scope="module")
