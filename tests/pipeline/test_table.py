@@ -50,13 +50,13 @@ def test_only_missing_cells_are_measured(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "t: 3 of 3 missing cells measured" in done.stdout
     first = read_results(folder, "t")
-    assert [(each.row, each.column, each.seed) for each in first] == [
+    assert {(each.row, each.column, each.seed) for each in first} == {
         ("FastText", "default", 4),
         ("tfidf_svm", "default", 4),
         ("FastText", "paper", 4),
-    ]
+    }
     for each in first:
-        run = next(folder.glob(f"runs/t-*-pocket_en-{each.column}-{each.seed}")) / "summary.json"
+        run = next(folder.glob(f"runs/t-*-pocket_en-{each.row.lower()}-{each.column}-{each.seed}")) / "summary.json"
         rows = {row["system"]: row for row in json.loads(run.read_text(encoding="utf-8"))["systems"]}
         assert each.scores["accuracy"] == rows[each.row.lower()]["test_accuracy"]
     assert table(folder, "--list").stdout == "t: Two rows of words: 3 of 3 cells measured\n"

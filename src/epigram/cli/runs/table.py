@@ -11,6 +11,7 @@ import typer
 from epigram.cli.projects.project import find_flow
 from epigram.cli.runs.run_report import print_failures
 from epigram.core.errors import ParameterError
+from epigram.core.machine import count_processors
 from epigram.process.display import echo
 
 
@@ -22,9 +23,9 @@ def main(
 ) -> None:
     """Measure the cells of a printed table, or of a figure's sweep, that have no result yet, by runs of the pipeline.
 
-    Each run trains the systems of one data set with one seed. Its cells are added to benchmarks/results/papers as soon
-    as it ends, so the command can be stopped at any time: it continues with the cells that are missing, and stages that
-    were finished do not run again.
+    Each run trains one system, and its cell is added to benchmarks/results/papers as soon as it ends. So the command
+    can be stopped at any time: it continues with the cells that are missing, and stages that were finished do not run
+    again.
 
     Example: epigram table transformer_f_2
     """
@@ -47,7 +48,7 @@ def main(
         return
     prefix = reservations.reserve(root, None, name)
     with reservations.release_on_exit(root, prefix):
-        results = execute_sweep(make_trials(name, table, missing, root, prefix), flow, prefix, 1)
+        results = execute_sweep(make_trials(name, table, missing, root, prefix), flow, prefix, count_processors())
     code = print_failures(results)
     left = len(missing_cells(table, read_results(root, name)))
     echo(f"{name}: {len(missing) - left} of {len(missing)} missing cells measured")

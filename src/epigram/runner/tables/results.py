@@ -70,58 +70,44 @@ def settings(table: PrintedTable, cell: TableCell) -> dict[str, Any]:
 
 
 def make_trials(name: str, table: PrintedTable, missing: Iterable[TableCell], root: Path, prefix: str) -> list[Trial]:
-    """Return one run for the missing cells of each seed, data set and column; `prefix` begins the runs' names."""
-    groups: dict[tuple[int, str, Column], list[TableCell]] = {}
-    for cell in missing:
-        groups.setdefault((cell.seed, cell.dataset, cell.column), []).append(cell)
-    return [
-        Trial(
-            _request(table, group, root, f"{prefix}-{table.datasets[dataset].source}-{column}-{seed}"),
-            {"table": name, "dataset": dataset, "column": column, "seed": seed},
-        )
-        for (seed, dataset, column), group in groups.items()
-    ]
+    """Return one run for each missing cell; `prefix` begins the runs' names."""
+    return [Trial(_request(table, cell, root, prefix), {"table": name, "place": _place(cell)}) for cell in missing]
 
 
-def _request(table: PrintedTable, group: list[TableCell], root: Path, run: str) -> Request:
-    """Return the run of cells of one seed, data set and column."""
-    dataset = table.datasets[group[0].dataset]
-    views = {**table.views, **dataset.views}
+def _request(table: PrintedTable, cell: TableCell, root: Path, prefix: str) -> Request:
+    """Return the run of a cell, one stage at a time: as many cells as there are processors are measured together."""
+    dataset = table.datasets[cell.dataset]
+    view = cell.system["view"]
     changes: dict[str, Any] = {
         **dataset.sections,
-        "views": {view: views[view] for view in dict.fromkeys(cell.system["view"] for cell in group)},
-        "systems": {cell.name: cell.system for cell in group},
+        "views": {view: {**table.views, **dataset.views}[view]},
+        "systems": {cell.name: cell.system},
         ENSEMBLE: {"enabled": False},
     }
-    return Request(root=root, dataset=dataset.source, seeds=(group[0].seed,), changes=changes, name=run)
+    run = f"{prefix}-{dataset.source}-{cell.name}-{cell.column}-{cell.seed}"
+    return Request(root=root, dataset=dataset.source, seeds=(cell.seed,), changes=changes, name=run, max_parallel=1)
 
 
 def record(trial: Trial) -> None:
-    """Add the cells of a finished run to the file of its table.
+    """Add the cell of a finished run to the file of its table.
 
-    Raises DataError if the run has no result of a cell, because the data set does not suit the system.
+    Raises DataError if the run has no result of the cell, because the data set does not suit the system.
     """
     root, name = trial.request.root, str(trial.values["table"])
     table, measured = read_table(root, name), read_results(root, name)
+    (cell,) = (each for each in cells(table) if _place(each) == tuple(trial.values["place"]))
     summary = read_json(root / "runs" / str(trial.request.name) / "summary.json")
-    rows: dict[str, dict[str, Any]] = {row["system"]: row for row in summary["systems"]}
-    wanted = [cell for cell in missing_cells(table, measured) if _place(cell)[1:] == _place_of(trial)]
-    if absent := [cell.row for cell in wanted if cell.name not in rows]:
-        raise DataError(f"run {trial.request.name} has no result of {', '.join(absent)}: the data set does not suit it")
-    places = set(map(_place, wanted))
-    found = [_result(table, cell, rows[cell.name], summary) for cell in wanted]
-    kept = [each for each in measured if _place(each) not in places]
-    write_json(root / FOLDER / f"{name}.json", asdict(TableResults(cells=kept + found)))
+    found = [row for row in summary["systems"] if row["system"] == cell.name]
+    if not found:
+        raise DataError(f"run {trial.request.name} has no result of {cell.row}: the data set does not suit it")
+    kept = [each for each in measured if _place(each) != _place(cell)]
+    results = TableResults(cells=[*kept, _result(table, cell, found[0], summary)])
+    write_json(root / FOLDER / f"{name}.json", asdict(results))
 
 
 def _place(cell: TableCell | CellResult) -> tuple[str, str, Column, int]:
     """Return the place of a cell in the table."""
     return cell.row, cell.dataset, cell.column, cell.seed
-
-
-def _place_of(trial: Trial) -> tuple[Any, ...]:
-    """Return the places of the cells of a run, which differ in their row alone."""
-    return tuple(trial.values[key] for key in ("dataset", "column", "seed"))
 
 
 def _result(table: PrintedTable, cell: TableCell, row: dict[str, Any], summary: dict[str, Any]) -> CellResult:
