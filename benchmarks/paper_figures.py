@@ -103,10 +103,7 @@ class HeatMaps:
         """Return what the models are trained on, and their scores."""
         found = self.recorded(name)
         scores = ", ".join(f"`{system}` {100 * score:.1f}" for system, score in found.scores.items())
-        return (
-            f"One small model each, trained on {found.rows:,} texts of the source `{found.source}` with one seed; "
-            f"test accuracy: {scores}."
-        )
+        return f"Trained on {found.rows:,} texts of the source `{found.source}` with one seed; test accuracy: {scores}."
 
     def recorded(self, name: str) -> Matrices:
         """Read the matrices. Raises InputMissingError if they are not recorded."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -50,11 +50,11 @@ def style() -> str:
 
     def rules(colours: Mapping[str, str], page: str) -> str:
         fills = "".join(f".{name}{{fill:{colour}}}" for name, colour in colours.items())
-        strokes = "".join(f".{name}-line{{stroke:{colour}}}" for name, colour in colours.items())
+        strokes = "".join(f".{name}-line{{stroke:{colour};fill:none}}" for name, colour in colours.items())
         return f".page{{fill:{page}}}{fills}{strokes}"
 
     dark = rules(DARK, "#12161c")
-    return f"<style>{rules(COLOURS, '#fff')}path{{fill:none}}@media(prefers-color-scheme:dark){{{dark}}}</style>"
+    return f"<style>{rules(COLOURS, '#fff')}@media(prefers-color-scheme:dark){{{dark}}}</style>"
 
 
 def drawing(width: int, height: int, parts: Sequence[str]) -> str:
@@ -103,17 +103,24 @@ def _heat_map(panel: Panel) -> tuple[int, int, str]:
         x = left + wide * (place + 0.5)
         turned = "" if level else f' transform="rotate(-90 {x + 4:g} {top - 6})"'
         parts.append(text(x if level else x + 4, top - 6, name, anchor="middle" if level else "start", more=turned))
-    for row, (name, values) in enumerate(zip(panel.rows, panel.values, strict=True)):
-        y = top + CELL * row
-        parts.append(text(left - 6, y + 13, name, anchor="end"))
-        for column, value in enumerate(values):
-            share = (value - smallest) / (largest - smallest or 1.0)
-            x, opacity = left + wide * column, 0.03 + 0.72 * share
-            cell = f'x="{x}" y="{y}" width="{wide - 1}" height="{CELL - 1}" fill-opacity="{opacity:.2f}"'
-            parts.append(f'<rect class="accent" {cell}/>')
-            if numbers:
-                parts.append(text(x + wide / 2, y + 13, f"{value:.2f}", anchor="middle", more=' font-size="10"'))
+    parts += [text(left - 6, top + CELL * row + 13, name, anchor="end") for row, name in enumerate(panel.rows)]
+    places = [(left + wide * column, top + CELL * row, value) for row, column, value in _cells(panel)]
+    parts.append('<g class="accent">')
+    for x, y, value in places:
+        opacity = 0.03 + 0.72 * (value - smallest) / (largest - smallest or 1.0)
+        parts.append(f'<path d="M{x} {y}h{wide - 1}v{CELL - 1}h{1 - wide}z" fill-opacity="{opacity:.2f}"/>')
+    parts.append("</g>")
+    if numbers:
+        size = ' font-size="10"'
+        parts += [text(x + wide / 2, y + 13, f"{value:.2f}", anchor="middle", more=size) for x, y, value in places]
     return width, top + CELL * len(panel.rows), "\n".join(parts)
+
+
+def _cells(panel: Panel) -> Iterator[tuple[int, int, float]]:
+    """Yield row, column and value of each cell."""
+    for row, values in enumerate(panel.values):
+        for column, value in enumerate(values):
+            yield row, column, value
 
 
 def curves(lines: Mapping[str, Sequence[Point]], *, x: str, y: str) -> str:

@@ -121,15 +121,14 @@ def shapes(drawing: str, kind: str) -> list[ET.Element]:
 
 def test_a_heat_map_goes_from_the_smallest_to_the_largest_value() -> None:
     drawing = heat_maps([Panel("a & b", ["<eos>"], ["x", "好", "y"], [[0.5, 0.25, 0.3]])])
-    cells = [each for each in shapes(drawing, "rect") if each.get("class") == "accent"]
-    assert [each.get("fill-opacity") for each in cells] == ["0.75", "0.03", "0.17"]
+    assert [each.get("fill-opacity") for each in shapes(drawing, "path")] == ["0.75", "0.03", "0.17"]
     texts = ["a & b (0.25 to 0.50)", "x", "好", "y", "<eos>", "0.50", "0.25", "0.30"]
     assert [each.text for each in shapes(drawing, "text")] == texts
 
 
 def test_a_constant_heat_map() -> None:
     drawing = heat_maps([Panel("a", ["r"], ["x", "y"], [[0.5, 0.5]])])
-    assert [each.get("fill-opacity") for each in shapes(drawing, "rect")[1:]] == ["0.03", "0.03"]
+    assert [each.get("fill-opacity") for each in shapes(drawing, "path")] == ["0.03", "0.03"]
 
 
 def test_a_large_heat_map_has_no_numbers() -> None:
