@@ -63,7 +63,9 @@ def _locate_span(span: Any, text: str, label: str | None, where: str) -> tuple[i
         end = start + len(span)
     else:
         values: Sequence[Any] = (
-            [span.get(key) for key in ("start", "end", "label")] if isinstance(span, dict) else [*span, None, None]
+            [span.get(key, span.get(f"{key}_offset")) for key in ("start", "end", "label")]
+            if isinstance(span, dict)
+            else [*span, None, None]
         )
         label = label if values[2] is None else str(values[2])
         start, end = _to_int(values[0]), _to_int(values[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from math import isnan
 from pathlib import Path
@@ -46,6 +46,26 @@ def json_columns(
                 raise _nested_error(f"{path} line {line}: {name!r}", value) from None
         columns.append(pl.Series(name, found, kind))
     return pl.DataFrame(columns)
+
+
+def span_options(rows: Iterable[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options for marked parts of texts, as doccano exports them; none if the first labels are of texts.
+
+    They are [start, end, label] in the column of the labels, or objects in the column `entities`.
+    """
+    label = options.get("label")
+    for row in rows if label is not None and "spans" not in options else ():
+        if not isinstance(row, dict):
+            return {}
+        value = row.get(label, row.get("entities"))
+        if not isinstance(value, list) or value:
+            first = value[0] if isinstance(value, list) else None
+            if isinstance(first, list) and len(first) == 3 and isinstance(first[0], int):
+                return {"spans": label, "label": None}
+            if label not in row and isinstance(first, dict) and "start_offset" in first:
+                return {"spans": "entities", "label": None}
+            return {}
+    return {}
 
 
 def _conversion(name: str, lists: Container[str], reader: TableReader) -> tuple[pl.DataType, Convert]:

@@ -57,6 +57,8 @@ def write_raw(
         frame = _frame(data, names, label) if labels is None else _columns(data, labels, names[0], label)
         frame.write_parquet(file)
         found = inspect(file, columns)
+    if found.task == "tokens":
+        raise ParameterError("fit: only words have labels; use epigram add and epigram run to train on them")
     files = [{"path": file.name, "local": file.name, "sha256": sha256(file)}]
     values = found.description(NAME, "texts given to fit", files, language)
     write_json(folder / "source.json", values)

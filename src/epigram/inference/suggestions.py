@@ -7,6 +7,7 @@ most uncertain texts so far.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.data.packed import file_suffix
 from epigram.data.tables import Options, formats, open_table
-from epigram.inference.predictors.base_predictor import BasePredictor
+from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
 from epigram.inference.tables import BATCH_TEXTS, check_columns, choose_columns, joined_texts
 from epigram.text.dataset.language import Language, as_language
 from epigram.text.dataset.text_matching import loose_text
@@ -31,9 +32,18 @@ ADDED = ("prediction", "probability", "uncertainty")  # columns
 KEY, TEXT = "#key", "#text"
 
 
+@dataclass(frozen=True)
+class Suggestions:
+    """Rows with the columns ADDED, and their texts and predictions."""
+
+    rows: pl.DataFrame
+    texts: list[str]
+    answers: list[TextPrediction]
+
+
 def suggest(
     predictor: BasePredictor, pool: Path, text: Sequence[str] | None, count: int, options: Options | None = None
-) -> pl.DataFrame:
+) -> Suggestions:
     """Return the rows of the at most `count` texts of `pool` that are most worth labelling, most uncertain first.
 
     The pool is a file with one text per line, or a table with the texts in the columns `text`, of which `predict_table`
@@ -51,12 +61,14 @@ def suggest(
         raise DataError(f"{pool} has no text; expected texts to choose from")
     language = as_language(predictor.language)
     chosen = candidates[choose_different(candidates[KEY].to_list(), language, count)]
-    answers = predictor.predict(chosen[TEXT].to_list())
-    return chosen.drop(KEY, TEXT, "uncertainty").with_columns(
+    texts = chosen[TEXT].to_list()
+    answers = predictor.predict(texts)
+    rows = chosen.drop(KEY, TEXT, "uncertainty").with_columns(
         prediction=pl.Series([answer.label for answer in answers], dtype=pl.String),
         probability=pl.Series([answer.probability for answer in answers], dtype=pl.Float64),
         uncertainty=chosen["uncertainty"],
     )
+    return Suggestions(rows, texts, answers)
 
 
 def uncertainty(probabilities: NDArray[np.floating[Any]], thresholds: list[float] | None) -> NDArray[Any]:

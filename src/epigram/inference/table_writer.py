@@ -24,10 +24,10 @@ BINARY = re.compile(r"\bBinary\b(?!')")  # quotation marks enclose field names, 
 Write = Callable[[pl.DataFrame], None]
 
 
-def check_output(path: Path, *, force: bool) -> None:
-    """Raise ParameterError for a path with an unknown suffix, for a folder and, without `force`, for a file."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise ParameterError(f"{path}: unknown table format {path.suffix.lower()!r}; expected {', '.join(SUFFIXES)}")
+def check_output(path: Path, *, force: bool, suffixes: Sequence[str] = SUFFIXES) -> None:
+    """Raise ParameterError for a path with another suffix, for a folder and, without `force`, for a file."""
+    if path.suffix.lower() not in suffixes:
+        raise ParameterError(f"{path}: unknown table format {path.suffix.lower()!r}; expected {', '.join(suffixes)}")
     if path.is_dir():
         raise ParameterError(f"{path} is a folder; expected a file")
     if os.path.lexists(path) and not force:

@@ -136,6 +136,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("suggest MODEL pool.txt --out a.csv", "--encoding gbk", {"suggest.options": {"encoding": "gbk"}}),
     ("suggest MODEL pool.csv --out a.csv", "--separator ;", {"suggest.options": {"separator": ";"}}),
     ("suggest MODEL pool.txt --out a.csv", "--out b.csv", {"check_output.path": Path("b.csv")}),
+    ("suggest MODEL pool.txt --out a.csv", "--format label-studio", {"check_output.suffixes": (".json",)}),
     ("suggest MODEL pool.txt --out a.csv", "--text review", {"suggest.text": ["review"]}),
     ("suggest MODEL pool.txt --out a.csv", "--count 7", {"suggest.count": 7}),
     ("suggest MODEL pool.txt --out a.csv", "--force", {"check_output.force": True}),

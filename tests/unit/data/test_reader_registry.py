@@ -30,7 +30,8 @@ SOURCE = Source(
 
 def test_a_source_names_a_reader_as_its_file_is_named() -> None:
     assert list(KINDS) == [
-        "conll", "csv", "excel", "json", "json_files", "jsonl", "lines", "m2", "parquet", "posts", "reuters", "trees",
+        "conll", "csv", "excel", "json", "json_files", "jsonl", "label_studio", "lines", "m2",
+        "parquet", "posts", "reuters", "trees",
     ]  # fmt: skip
     assert all(issubclass(KINDS[name], Reader) for name in KINDS)
 

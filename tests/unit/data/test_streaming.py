@@ -40,6 +40,8 @@ def judged(rows: list[tuple[Any, ...]], choices: ValidateSettings = DROP) -> Val
         "task": "single",
         "labels": [],
         "distinct": None,
+        "columns_of_text": ["text"],
+        "join": " ",
         "sample": None,
         "files": [],
         "label_names": {},

@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 from epigram.cli import app as cli
-from epigram.inference import suggestions
+from epigram.inference import labelling_tasks, suggestions
+from epigram.inference.predictors.base_predictor import TextPrediction, Word
 from epigram.inference.predictors.open_predictor import open_predictor
 from epigram.inference.predictors.predictor import Predictor
 from epigram.inference.suggestions import choose_different, uncertainty
@@ -40,6 +41,43 @@ def lines(path: Path, texts: list[str]) -> Path:
 def margins(model: Path, texts: list[str]) -> list[float]:
     ranked = np.sort(Predictor(model).probabilities(texts), axis=1)
     return list(1 - (ranked[:, -1] - ranked[:, -2]))
+
+
+def test_tasks_of_label_studio_have_the_predictions(
+    suggest: Callable[..., None], model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool = tmp_path / "pool.jsonl"
+    pool.write_text(
+        "".join(f"{json.dumps({'id': place, 'review': text})}\n" for place, text in enumerate(UNSURE + SURE))
+    )
+    suggest(pool, "--text", "review", "--count", 2, "--out", tmp_path / "tasks.json", "--format", "label-studio")
+    tasks = json.loads((tmp_path / "tasks.json").read_text("utf-8"))
+    answers = Predictor(model).predict([task["data"]["text"] for task in tasks])
+    assert sorted((task["data"]["id"], task["data"]["review"], task["data"]["text"]) for task in tasks) == [
+        ("0", UNSURE[0], UNSURE[0]),
+        ("1", UNSURE[1], UNSURE[1]),
+    ]
+    for task, answer in zip(tasks, answers, strict=True):
+        assert set(task["data"]) == {"id", "review", "uncertainty", "text"}
+        value = {"type": "choices", "value": {"choices": [answer.label]}}
+        result = [{"from_name": "label", "to_name": "text"} | value]
+        assert task["predictions"] == [{"model_version": model.name, "score": answer.probability, "result": result}]
+    assert capsys.readouterr().out == f"{tmp_path / 'tasks.json'}: 2 texts to label\n"
+    with pytest.raises(SystemExit):
+        suggest(pool, "--text", "review", "--out", tmp_path / "tasks.csv", "--format", "label-studio")
+    assert "unknown table format '.csv'; expected .json" in capsys.readouterr().err
+
+
+def test_words_with_one_label_become_one_marked_part() -> None:
+    text, labels = "Ann Lee met Bob", ["PER", "PER", "O", "PER"]
+    places = [(0, 3), (4, 7), (8, 11), (12, 15)]
+    words = [Word(text[a:b], a, b, label, 0.9) for (a, b), label in zip(places, labels, strict=True)]
+    answer = TextPrediction(["x"], 0.9, {"x": 0.9}, words)
+    found = [result["value"] for result in labelling_tasks._results(text, answer, "O")]
+    assert found == [
+        {"start": 0, "end": 7, "text": "Ann Lee", "labels": ["PER"]},
+        {"start": 12, "end": 15, "text": "Bob", "labels": ["PER"]},
+    ]
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,8 @@ def source(**changes: object) -> SimpleNamespace:
         "task": "single",
         "labels": ["a", "b"],
         "distinct": None,
+        "columns_of_text": ["text"],
+        "join": " ",
         "sample": None,
         "files": [],
         "label_names": {},

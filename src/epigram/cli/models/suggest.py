@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,28 +23,39 @@ def main(
     encoding: Encoding = None,
     separator: Separator = None,
     sheet: Sheet = None,
+    form: Annotated[
+        Literal["table", "label-studio"],
+        typer.Option("--format", help="label-studio: tasks with predictions, as a .json file."),
+    ] = "table",
 ) -> None:
     """Choose the texts that are most worth labelling next: uncertain for the model, and different from each other.
 
     Example: epigram suggest runs/latest/model more.txt --out next.csv
     """
+    from epigram.core.files import write_json
     from epigram.core.spreadsheet import escape_formulas
+    from epigram.inference.labelling_tasks import label_studio_tasks
     from epigram.inference.predictors.open_predictor import open_predictor
     from epigram.inference.suggestions import suggest
-    from epigram.inference.table_writer import SEPARATORS, as_columns, check_output, table_writer
+    from epigram.inference.table_writer import SEPARATORS, SUFFIXES, as_columns, check_output, table_writer
 
     if count < 1:
         raise ParameterError(f"--count is {count}; expected at least 1")
-    check_output(out, force=force)
+    as_tasks = form == "label-studio"
+    check_output(out, force=force, suffixes=(".json",) if as_tasks else SUFFIXES)
     columns = None if text is None else split_list(text)
-    found = suggest(open_predictor(model), pool, columns, count, file_options(encoding, separator, sheet))
-    escaped = 0
-    if out.suffix.lower() in SEPARATORS:
-        found, escaped = escape_formulas(as_columns(found))
-    with table_writer(out) as write:
-        write(found)
-    few = f"; {pool} has no further text that differs enough" if found.height < count else ""
-    echo(f"{out}: {found.height:,} text{'s' if found.height > 1 else ''} to label{few}")
+    predictor = open_predictor(model)
+    found = suggest(predictor, pool, columns, count, file_options(encoding, separator, sheet))
+    rows, escaped = found.rows, 0
+    if as_tasks:
+        write_json(out, label_studio_tasks(found, predictor))
+    else:
+        if out.suffix.lower() in SEPARATORS:
+            rows, escaped = escape_formulas(as_columns(rows))
+        with table_writer(out) as write:
+            write(rows)
+    few = f"; {pool} has no further text that differs enough" if rows.height < count else ""
+    echo(f"{out}: {rows.height:,} text{'s' if rows.height > 1 else ''} to label{few}")
     if escaped:
         echo(
             f"note: {escaped:,} cells that begin with =, +, - or @ have an apostrophe before them, so that no "

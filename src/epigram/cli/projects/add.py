@@ -58,7 +58,8 @@ def main(
         options=file_options(encoding, separator, sheet),
     )
     source = read_source(added.path)
-    summary = f"{added.rows:,} rows, {len(source.labels)} labels, {source.language}"
+    labels = "labels of words" if source.task == "tokens" else f"{len(source.labels)} labels"
+    summary = f"{added.rows:,} rows, {labels}, {source.language}"
     encoding = f", {source.read['encoding']}" if "encoding" in source.read else ""
     named = {"\t": "tab"}.get(source.read.get("separator", ","), source.read.get("separator", ","))
     parts = "" if named == "," else f", separator {named}"

@@ -16,7 +16,7 @@ from epigram.core.errors import DataError
 from epigram.data.chunks import read_chunks
 from epigram.data.csv_rows import MAX_COLUMNS
 from epigram.data.decoding import to_utf8
-from epigram.data.json_columns import json_columns
+from epigram.data.json_columns import json_columns, span_options
 from epigram.data.readers import register
 from epigram.data.tables import RAW, Options, TextTableReader
 
@@ -49,6 +49,14 @@ class JsonLines(TextTableReader):
             numbers = [number for number, _ in lines]
             values = _values(lines, names, path)
             yield pl.Series(numbers, dtype=pl.Int64), json_columns(values, lists, self, path, numbers)
+
+    @classmethod
+    def detect(cls, path: Path, options: Options) -> Options:
+        """Return `options` with the encoding, and the spans of an export of doccano."""
+        options = super().detect(path, options)
+        chunks = _lines(to_utf8(path, options.get("encoding", "utf-8")), path)
+        rows = (_parse(line, number, path) for lines in chunks for number, line in lines)
+        return options | span_options(rows, options)
 
     def describe(self, path: Path) -> tuple[list[str], int]:
         """Return all keys, in the order of their first appearance, and the number of rows."""

@@ -23,7 +23,19 @@ LOCAL_FOLDER = Path("data/local")
 HEAD = "# Written by `epigram add`; data/sources/local.yaml explains every line.\n"
 OF_FILE = {"name", "task", "files", "read", "splits", "labels", "rows"}  # keys that the added file determines
 # keys of `read` that the added file determines
-OF_READ = {"reader", "separator", "sheet", "text", "label", "split", "accepted", "label_separator", "encoding", "quote"}
+OF_READ = {
+    "reader",
+    "separator",
+    "sheet",
+    "text",
+    "label",
+    "split",
+    "accepted",
+    "label_separator",
+    "encoding",
+    "quote",
+    "spans",
+}
 
 
 def known_checksums(description: Path, *, replace: bool) -> set[str]:

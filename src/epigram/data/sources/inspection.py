@@ -93,6 +93,10 @@ def inspect(file: Path, options: Options) -> Inspection:
     if content.headers:
         notes.append(f"rows that repeat the column names are left out: {content.headers:,}")
     frame = content.rows
+    splits = _find_splits(frame, file) if "split" in frame.columns else {}
+    if "label" not in frame.columns:
+        notes += _garbled_notes(frame)
+        return Inspection(read, frame.height, _guess_language(frame), "tokens", [], splits, notes)
     lists = _count_labels(frame["label"])
     labels = rows_by_label(lists)
     if names := {label: name for label in labels if (name := visible_label(label)) != label}:
@@ -105,7 +109,7 @@ def inspect(file: Path, options: Options) -> Inspection:
         language=_guess_language(frame),
         task="multi" if any(len(each) != 1 for each in lists) else "single",
         labels=_sort_labels([label for label in visible if label], frame.height, options["label"], file),
-        splits=_find_splits(frame, file) if "split" in frame.columns else {},
+        splits=splits,
         notes=[
             *notes,
             *_garbled_notes(frame),
