@@ -78,7 +78,7 @@ class Curve:
         """Return how many seeds there are of each point."""
         table, found = read_table(ROOT, name), read_results(ROOT, name)
         seeds = len(table.seeds) - len({cell.seed for cell in missing_cells(table, found)})
-        return f"Test scores of {seeds} seed{'s' if seeds > 1 else ''} with epigram's defaults."
+        return f"Test scores of {seeds} seed{'s' if seeds > 1 else ''} with epigram's defaults, without pruning."
 
 
 @dataclass(frozen=True, kw_only=True)
