@@ -83,6 +83,8 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("epigram.runner.workspace.overrides.check", checked(overrides.check))
     monkeypatch.setattr("epigram.runner.service.server.start", stop)
+    monkeypatch.setattr("epigram.checkpoints.installation.install", lambda name: True)  # the environment stays as it is
+    monkeypatch.setattr("epigram.cli.models.encoders._load", lambda checkpoint: None)
     monkeypatch.setattr("epigram.runner.prefect.ray_address.ping", lambda address: None)
     return tmp_path
 
