@@ -23,6 +23,7 @@ import numpy as np
 
 from benchmarks.configs import config_of
 from benchmarks.corpora import checkpoint, chosen, staged
+from epigram.evaluation.metrics.primary import metric_for
 from epigram.inference.predictors.dataset_batches import batches_of, template_of
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.predict import predict
@@ -97,7 +98,7 @@ def measured(few: Sample, system: str, settings: dict[str, Any]) -> dict[str, fl
     config = config_of(system, checkpoint=few.checkpoint, **train)
     recipe = RECIPES[system].starting_from(few.checkpoint).changed(model=settings.get("model", {}))
     began = time.perf_counter()
-    setup = ModelSetup(name=system, recipe=recipe, config=config, view=few, seed=0)
+    setup = ModelSetup(name=system, recipe=recipe, config=config, view=few, metric=metric_for("auto", few), seed=0)
     choice = cross_validate(setup).choice if few.folds else None
     model = fit_system(setup, choice=choice).model
     seconds = time.perf_counter() - began

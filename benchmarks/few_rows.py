@@ -30,7 +30,7 @@ from epigram.evaluation.ensemble.build_ensemble import build
 from epigram.evaluation.ensemble.weights import parts_of
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.metrics.intervals import score_interval
-from epigram.evaluation.metrics.scoring import RowScores
+from epigram.evaluation.metrics.row_scores import RowScores
 from epigram.evaluation.records.ensemble_record import ENSEMBLE
 from epigram.evaluation.records.results import Cost, Evaluated, Interval
 from epigram.evaluation.records.summary import Corpus

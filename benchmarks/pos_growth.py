@@ -26,6 +26,7 @@ from benchmarks.configs import config_of
 from benchmarks.corpora import change, download
 from benchmarks.intervals import Right, difference
 from benchmarks.timing import process
+from epigram.evaluation.metrics.primary import metric_for
 from epigram.inference.predictors.dataset_batches import batches_of, data_spec_of, template_of
 from epigram.models.predict import predict
 from epigram.nn.layers.attention.pos_weighting import token_weights
@@ -95,7 +96,11 @@ def weights(view: View, config: TrainingConfig) -> np.ndarray[Any, Any]:
 
 def right(view: View, config: TrainingConfig, seed: int) -> Right:
     """Train the system and return whether it is right on each held-out text, (N,)."""
-    model = fit_system(ModelSetup(name=SYSTEM, recipe=RECIPES[SYSTEM], config=config, view=view, seed=seed)).model
+    model = fit_system(
+        ModelSetup(
+            name=SYSTEM, recipe=RECIPES[SYSTEM], config=config, view=view, metric=metric_for("auto", view), seed=seed
+        )
+    ).model
     frame, device = template_of(view, config.max_length, model), next(model.parameters()).device
     logits = predict(model, batches_of(view, "test", frame, device)).logits
     return np.asarray(logits.argmax(1) == view.split("test").labels)

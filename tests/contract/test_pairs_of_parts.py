@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from epigram.core.errors import ParameterError
+from epigram.evaluation.metrics.primary import metric_of
 from epigram.models.predict import predict
 from epigram.models.serialization import load, save
 from epigram.nn import encoders, heads
@@ -62,7 +63,16 @@ def pruned(model: Any, case: Case, monkeypatch: pytest.MonkeyPatch) -> Any:
     texts, (left, settings) = texts_of(case), PRUNING[case["prune"]]
     if case["prune"] == "worst":
         monkeypatch.setattr("epigram.pruning.depth.layer_accuracies", lambda *_, **__: [0.1, 0.9, 0.9])
-    result = prune(model, texts, texts, classes=len(LABELS), settings=settings, config=CONFIG, seed=0)
+    result = prune(
+        model,
+        texts,
+        texts,
+        classes=len(LABELS),
+        settings=settings,
+        config=CONFIG,
+        seed=0,
+        metric=metric_of("auto", "single", []),
+    )
     if case["encoder"] in WITH_LAYERS:
         assert result.accepted and result.model.depth == left, result.reason
     else:

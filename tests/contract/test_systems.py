@@ -15,12 +15,13 @@ from torch import nn
 from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
 from epigram.models.batches import TextBatches
-from epigram.models.predict import dev_score, predict
+from epigram.models.predict import predict
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import load, save
 from epigram.nn.layers.types import DataSpec
 from epigram.recipes.registry import RECIPES
 from epigram.training.config import TrainingConfig
+from epigram.training.dev_score import DevScore
 from epigram.training.fitters import KINDS as FITTERS
 from epigram.training.fitters import FitOptions
 from epigram.training.loop.callback import Callback
@@ -75,7 +76,7 @@ class UntilLearned(Callback):
         found = predict(trainer.model, self.texts)
         trainer.model.train()
         whole = found.multi or found.tokens is None
-        self.learned = whole or min(dev_score(found, self.texts, part) for part in ("sentence", "token")) > 0.97
+        self.learned = whole or min(DevScore(part).of(found, self.texts) for part in ("sentence", "token")) > 0.97
 
     def stops(self, trainer: Trainer) -> bool:
         return self.learned
@@ -136,9 +137,9 @@ def test_overfits_32_rows(name: str) -> None:
     model, texts = trained(recipe, epochs=150, rate=3e-3), texts_of(recipe)
     predicted = predict(model, texts)
     if recipe.head.get("sentence_weight", 1.0):
-        assert dev_score(predicted, texts, "sentence") >= 0.95
+        assert DevScore("sentence").of(predicted, texts) >= 0.95
     if predicted.tokens is not None and recipe.head.get("token_weight", 1.0):
-        assert dev_score(predicted, texts, "token") >= 0.95
+        assert DevScore("token").of(predicted, texts) >= 0.95
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -11,7 +11,7 @@ from epigram.training.loop.progress import Progress, progress_line
 
 
 def test_a_training_s_own_line_has_its_percentage() -> None:
-    shown = progress_line(Progress(3, 20, 30, 100, 0.412, 0.821, 1200.0, 12.0), "mlp seed 0")
+    shown = progress_line(Progress(3, 20, 30, 100, 0.412, "82.1", 1200.0, 12.0), "mlp seed 0")
     assert percent(shown) == 30.0
 
 

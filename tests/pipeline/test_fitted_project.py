@@ -14,7 +14,7 @@ import pytest
 import epigram
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.core.files import sha256
-from epigram.fitting import candidates
+from epigram.fitting import estimates
 from epigram.fitting.steps import StepSettings
 from epigram.models.manifest import read_provenance
 from epigram.runner.git import git
@@ -31,7 +31,7 @@ TEXTS = pl.read_ndjson(ROOT / "data/pocket/pocket_en.jsonl").head(150).select("t
 def model() -> Iterator[epigram.FittedModel]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(candidates, "installed_encoder", lambda language: None)
-        yield epigram.fit(TEXTS, label="stars", budget="30s", verbose=False)
+        yield epigram.fit(TEXTS, label="stars", budget="30s", metric="macro_f1", verbose=False)
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +47,7 @@ def test_a_project_has_the_settings_of_the_fit_and_is_committed(saved: Path, tmp
     for name in ("validate", "examine", "pos_table", "augment", "encode", "train", "prune", "evaluate", "compare"):
         assert getattr(found, name) == getattr(wanted, name), name
     assert (found.dataset, found.seeds, list(found.systems)) == ("texts", [0], ["tfidf_svm"])
+    assert found.metric == "macro_f1"
     assert (project / "data/local/texts.csv").read_bytes() == table.read_bytes()
     assert git(project, "status", "--porcelain") == ""
     assert git(project, "log", "--format=%s").splitlines()[0] == "Train the model of a fit of Reviews 2024.csv"

@@ -143,6 +143,11 @@ def test_single_keys_are_set_and_comments_stay(toy: Toy) -> None:
     assert "# name → view" in (toy.root / "params.yaml").read_text()
 
 
+@pytest.mark.parametrize("metric", ["macro_f1", "f1:good", {"cost": {"good": {"bad": 5.0}}}])
+def test_the_metric_is_set(toy: Toy, metric: Any) -> None:
+    assert written(toy, changes={"metric": metric})["metric"] == metric
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -180,6 +185,8 @@ def test_a_view_of_params_yaml_is_changed_as_it_stands_there(toy: Toy) -> None:
         ({"changes": {"prune.epochs": -1}}, "prune.epochs is -1"),
         ({"changes": {"seeds.first": 1}}, "seeds is not a section"),
         ({"changes": {"systems.mlp": 3}}, "systems.mlp is 3"),
+        ({"changes": {"metric": "macrof1"}}, "metric is 'macrof1'; expected auto, accuracy, macro_f1, "),
+        ({"changes": {"metric": {"cost": {"a": {"b": -1}}}}}, "metric.cost.a.b is -1"),
     ],
 )
 def test_what_cannot_run_is_refused(toy: Toy, wanted: dict[str, Any], said: str) -> None:

@@ -243,5 +243,5 @@ def test_after_a_kill_batches_are_still_halved(tmp_path: Path) -> None:
 def test_progress_shows_a_note_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     from epigram.training.loop.progress import Printer
 
-    Printer("dmsp seed 0")(Progress(1, 2, 3, 4, 0.5, 0.5, 10.0, 1.0, note="resuming from step 3 of 4"))
+    Printer("dmsp seed 0")(Progress(1, 2, 3, 4, 0.5, "50.0", 10.0, 1.0, note="resuming from step 3 of 4"))
     assert capsys.readouterr().out == "dmsp seed 0: resuming from step 3 of 4\n"

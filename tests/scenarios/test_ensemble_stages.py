@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from epigram.evaluation.metrics.primary import metric_of
 from epigram.evaluation.records.ensemble_record import EnsembleRecord
 from epigram.evaluation.records.results import read_evaluation
 from epigram.inference.predictors.open_predictor import open_predictor
@@ -85,7 +86,9 @@ def test_a_retraining_judges_the_ensemble_by_the_rows_and_the_score_of_its_evalu
     folder, corpus = shop.root / "data/ensemble", ValidatedCorpus.read(shop.root / "data/validated")
     found = read_predictions(folder, 0)
     np.testing.assert_array_equal(found.gold, corpus.label_array(corpus.frame("dev", corpus.label_column)))
-    assert found.row_scores().scores()[0] == pytest.approx(read_evaluation(folder).metrics.seeds[0].dev_score)
+    assert metric_of("auto", found.task, []).score(found) == pytest.approx(
+        read_evaluation(folder).metrics.seeds[0].dev_score
+    )
 
 
 def test_texts_that_differ_only_in_case_and_punctuation_are_one_group(single: Workshop, tmp_path: Path) -> None:

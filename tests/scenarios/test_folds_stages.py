@@ -83,7 +83,9 @@ def logits_of(shop: Workshop, name: str) -> Any:
 
 def judged(shop: Workshop, name: str) -> Predicted:
     """Return the predictions for train, by the choice of all folds, that tune the final model."""
-    setup = read_setup(name, System(**SYSTEMS[name]), {}, shop.root / ENCODED, shop.root / "data/pretrained/token")
+    setup = read_setup(
+        name, System(**SYSTEMS[name]), {}, "auto", shop.root / ENCODED, shop.root / "data/pretrained/token"
+    )
     return cross_validate(ModelSetup(**vars(setup), seed=0)).judged
 
 

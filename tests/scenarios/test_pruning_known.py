@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
+from epigram.evaluation.metrics.primary import metric_of
 from epigram.evaluation.records.pruning_record import SeedPruning
 from epigram.models.manifest import TrainingFacts
-from epigram.models.predict import text_scores
 from epigram.models.serialization import Saved
 from epigram.models.text_template import TextTemplate
 from epigram.nn.layers.depth_control import DepthControl
@@ -21,6 +21,7 @@ from epigram.pruning.depth import PruningResult, layer_accuracies, prune, trunca
 from epigram.pruning.settings import PruneSettings
 from epigram.pruning.tradeoff import seed_record
 from epigram.training.config import TrainingConfig
+from epigram.training.dev_score import TEXTS
 from epigram.training.frozen.probe import probe
 from epigram.training.loop.trainer import Trainer
 from tests.support.layered import (
@@ -45,7 +46,14 @@ def pruned(model: Any, *, rate: float = STILL, dev: Any = None, **settings: Any)
     chosen = PruneSettings(**{"epochs": 3, **settings})
     held = texts_of() if dev is None else dev
     return prune(
-        model, texts_of(), held, classes=2, settings=chosen, config=replace(CONFIG, learning_rate=rate), seed=0
+        model,
+        texts_of(),
+        held,
+        classes=2,
+        settings=chosen,
+        config=replace(CONFIG, learning_rate=rate),
+        seed=0,
+        metric=metric_of("auto", "single", []),
     )
 
 
@@ -54,7 +62,7 @@ def pruned(model: Any, *, rate: float = STILL, dev: Any = None, **settings: Any)
 
 def scores_of(model: Any, train: Any, dev: Any, classes: int, **options: Any) -> list[float]:
     """Return the accuracies of fitted classifiers on the layers."""
-    return text_scores(probe(model, train, dev, classes, **options), dev, "sentence", multi=False)
+    return TEXTS.of_parts(probe(model, train, dev, classes, **options), dev, multi=False)
 
 
 def test_the_probe_scores_each_layer_in_its_place() -> None:
@@ -203,6 +211,7 @@ def test_without_dev_the_scores_of_the_folds_choose_the_layers(scores: list[floa
         config=replace(CONFIG, learning_rate=STILL),
         seed=0,
         layer_scores=scores,
+        metric=metric_of("auto", "single", []),
     )
     assert (found.reason, found.accepted, found.accuracies) == (reason, kept < 3, tuple(scores))
     assert layers_of(found.model) == layers[:kept]

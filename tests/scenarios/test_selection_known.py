@@ -12,6 +12,7 @@ from epigram.evaluation.arrays import Floats
 from epigram.evaluation.comparison.comparison import compare
 from epigram.evaluation.comparison.scored_system import scored_system
 from epigram.evaluation.evaluate_system import evaluate_system
+from epigram.evaluation.metrics.primary import metric_of
 from epigram.evaluation.records.results import Decision, Evaluated
 from epigram.evaluation.records.summary import Corpus, Summary
 from epigram.evaluation.settings import EvaluateSettings, Preference
@@ -19,8 +20,8 @@ from epigram.evaluation.splits import GoldSplit, SystemOutput, Target
 from tests.support.evaluation_samples import corpus, cost, system
 
 SETTINGS = EvaluateSettings(resamples=200, surest_errors=5)
-TWO = Target(task="single", labels=["neg", "pos"])
-BOTH = Target(task="multi", labels=["a", "b"])
+TWO = Target(task="single", labels=["neg", "pos"], metric=metric_of("auto", "single", []))
+BOTH = Target(task="multi", labels=["a", "b"], metric=metric_of("auto", "multi", []))
 
 
 def split(labels: np.ndarray) -> GoldSplit:

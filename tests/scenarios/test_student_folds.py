@@ -128,7 +128,7 @@ def test_the_student_keeps_the_temperature_of_what_it_learned(slang: Workshop) -
     """Students that learn labels alone have others: in each fold, the one that fits the labels of the other folds."""
     folder, encoded = slang.root / "data/pruned/student/seed-0", slang.root / "data/encoded/token"
     assert float(load(folder).model.temperature) == 1.0
-    setup = read_setup("student", System(**AVERAGE), {}, encoded, slang.root / "data/pretrained/token")
+    setup = read_setup("student", System(**AVERAGE), {}, "auto", encoded, slang.root / "data/pretrained/token")
     raw = cross_validate(ModelSetup(**vars(setup), seed=0)).predicted.logits
     gold, fold = setup.view.split("train").labels[:, None] == np.arange(3), setup.view.fold_numbers()
     saved = load_file(folder / "out_of_fold.safetensors")["logits"]

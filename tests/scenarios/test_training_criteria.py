@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from epigram.evaluation.metrics.primary import metric_of
 from epigram.models.predict import Predicted
 from epigram.nn.layers.types import Prediction, Tokens
 from epigram.training.config import TrainingConfig
@@ -71,6 +72,23 @@ def test_f1_of_the_texts_selects_a_model_that_finds_the_rare_class(
     assert (record.epoch, model.mark.item()) == (best, best)
 
 
+@pytest.mark.parametrize(
+    ("setting", "best"),
+    [("auto", 1), ("accuracy", 1), ("macro_f1", 2), ("f1:rare", 2), ("log_loss", 1)],
+)
+def test_the_metric_of_the_project_selects_the_epoch_and_stops(setting: str, best: int) -> None:
+    """Accuracies 0.8, 0.7, 0.6 and 0.5: the F1 of the rare class is 0, 4/7, 1/2 and 4/9."""
+    dev, model = texts(DEV), Scripted([Dev(0), Dev(5), Dev(6), Dev(7)])
+    dev.labels = torch.tensor([0, 0] + [1] * 8)
+    config = TrainingConfig(**{**CONFIG, "patience": 2}, epochs=4)
+    metric = metric_of(setting, "single", ["rare", "plain"])
+    objective = label_objective(texts(4), dev, config, metric=metric)
+    record = Trainer(model, objective, seed=0).run()
+    assert (record.epoch, model.mark.item(), len(record.history)) == (best, best, best + 2)
+    assert all(line["dev"] < 0 for line in record.history) == (setting == "log_loss")
+    assert objective.shown(-0.3456) == ("0.3456" if setting == "log_loss" else "-34.6")
+
+
 def test_a_student_is_selected_by_the_score_to_stop_on() -> None:
     train, dev = texts(4), texts(DEV)
     train.labels, dev.labels = torch.full((4, 2), 0.5), torch.tensor([0, 0] + [1] * 8)
@@ -99,6 +117,16 @@ class Shrinking(Scripted):
             return False
         self.depth -= 1
         return True
+
+
+@pytest.mark.parametrize(("setting", "alphas"), [("auto", [0.8, 0.2]), ("macro_f1", [4 / 9, 1 / 6])])
+def test_the_metric_is_the_score_of_the_layers(setting: str, alphas: list[float]) -> None:
+    """The first part predicts the label 1 for all ten texts, which eight have; the second one predicts 0."""
+    dev, model = texts(DEV), Shrinking([Dev(0)])
+    dev.labels = torch.tensor([0, 0] + [1] * 8)
+    metric = metric_of(setting, "single", ["a", "b"])
+    Trainer(model, label_objective(texts(4), dev, TrainingConfig(**CONFIG, epochs=1), metric=metric), seed=0).run()
+    assert model.asked == [pytest.approx(alphas)]
 
 
 def test_the_search_for_the_best_begins_anew_where_a_layer_went() -> None:

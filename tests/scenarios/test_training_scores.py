@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
 from epigram.models.batches import TextBatches
-from epigram.models.predict import Predicted, dev_score, predict, score_name, text_scores
+from epigram.models.predict import Predicted, predict
 from epigram.nn.layers.types import Prediction, Tokens
+from epigram.training.dev_score import DevScore
 from tests.support.scripted import texts
 
 ONE = Predicted(np.array([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0], [0.0, 3.0, 0.0], [1.0, 0.0, 0.0]], np.float32), None)
@@ -108,7 +109,7 @@ def test_the_score_of_dev_is_that_of_the_setting(judged: str, score: float) -> N
     dev.token_labels = torch.tensor([1] * 9 + [0, -1])  # the last entry is for positions without a token
     logits = np.where(np.arange(10)[:, None] < 3, [[1.0, 0.0]], [[0.0, 1.0]]).astype(np.float32)
     tokens = np.eye(2, dtype=np.float32)[[1] * 3 + [0] * 7]
-    assert dev_score(Predicted(logits, None, tokens=tokens), dev, judged) == pytest.approx(score)  # type: ignore[arg-type]
+    assert DevScore(judged).of(Predicted(logits, None, tokens=tokens), dev) == pytest.approx(score)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("multi", [False, True])
@@ -119,7 +120,7 @@ def test_the_macro_f1_is_that_of_scikit_learn(multi: bool) -> None:
     gold = random.integers(0, 2, (40, 4)) * [1, 1, 1, 0] if multi else random.integers(0, 2, 40)
     chosen = logits > 0 if multi else logits.argmax(1)
     wanted = f1_score(gold, chosen, average="macro", zero_division=0)
-    assert Predicted(logits, None, multi).macro_f1(gold) == pytest.approx(wanted)
+    assert DevScore("macro_f1").of_texts(Predicted(logits, None, multi), gold) == pytest.approx(wanted)
     assert wanted != pytest.approx(Predicted(logits, None, multi).score(gold))
 
 
@@ -127,15 +128,15 @@ def test_each_layer_has_the_score_of_the_setting() -> None:
     """The first layer predicts label 0 for three of ten texts of label 0, the second one for all."""
     first = np.where(np.arange(10)[:, None] < 3, [[1.0, 0.0]], [[0.0, 1.0]])
     parts = np.stack([first, np.tile([1.0, 0.0], (10, 1))]).astype(np.float32)
-    assert text_scores(parts, texts(10), "sentence", multi=False) == pytest.approx([0.3, 1.0])
-    assert text_scores(parts, texts(10), "macro_f1", multi=False) == pytest.approx([3 / 13, 1.0])
-    assert score_name("macro_f1", multi=False) == score_name("macro_f1", multi=True) == "macro-F1"
+    assert DevScore("sentence").of_parts(parts, texts(10), multi=False) == pytest.approx([0.3, 1.0])
+    assert DevScore("macro_f1").of_parts(parts, texts(10), multi=False) == pytest.approx([3 / 13, 1.0])
+    assert DevScore("macro_f1").name(multi=False) == "macro-F1"
 
 
 def test_f1_of_the_texts_needs_one_label_per_text_and_token_labels() -> None:
     dev = texts(3)
     with pytest.raises(ParameterError, match=r"train\.stop_on is sentence_f1, .* the data have no token labels"):
-        dev_score(ONE, dev, "sentence_f1")
+        DevScore("sentence_f1").of(ONE, dev)
     dev.token_labels = torch.tensor([1, 1, 1, -1])
     with pytest.raises(ParameterError, match=r"train\.stop_on is sentence_f1, .* texts may have several labels"):
-        dev_score(SEVERAL, dev, "sentence_f1")
+        DevScore("sentence_f1").of(SEVERAL, dev)

@@ -10,6 +10,7 @@ import pytest
 
 from epigram.core.config_types import validate_as
 from epigram.core.errors import ParameterError
+from epigram.evaluation.metrics.primary import MetricSetting
 from epigram.models.settings import System
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.trials.sample import SampledView
@@ -31,17 +32,29 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 
 
 def trial(
-    shop: Workshop, rows: int, name: str = "tfidf_svm", system: dict[str, Any] = SVM, **shared: Any
+    shop: Workshop,
+    rows: int,
+    name: str = "tfidf_svm",
+    system: dict[str, Any] = SVM,
+    metric: MetricSetting = "auto",
+    **shared: Any,
 ) -> TrialResult:
     data = shop.root / "data"
     view, pretrained = View.load(data / "encoded/token"), data / "pretrained/token"
-    return try_system(name, validate_as(System, system), shared, view, pretrained, rows=rows)
+    return try_system(name, validate_as(System, system), shared, metric, view, pretrained, rows=rows)
 
 
 def test_a_trial_has_the_score_of_held_out_texts(shop: Workshop) -> None:
     result = trial(shop, 100)
     assert (result.score, result.rows) == (1.0, 100)
     assert result.seconds > 0 and result.ms_per_text > 0
+
+
+def test_a_trial_is_scored_by_the_metric(shop: Workshop) -> None:
+    """The loss is the log loss of the same predictions."""
+    by_loss, by_accuracy = (trial(shop, 40, "textcnn", NETWORK, metric) for metric in ("log_loss", "accuracy"))
+    assert by_loss.score == pytest.approx(-by_loss.loss, rel=1e-5)
+    assert by_accuracy.loss == by_loss.loss and by_accuracy.score >= 0
 
 
 def test_a_result_does_not_depend_on_the_trials_before_it(shop: Workshop) -> None:

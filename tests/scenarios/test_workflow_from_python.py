@@ -39,19 +39,19 @@ SYSTEMS = {
 SEEDS = [0, 1]
 at = Path(sys.argv[1]).joinpath
 view = ViewSettings(pretrain=PretrainSettings(**SIZES, epochs=1))
-validate_corpus(ValidateSettings(folds=0), at("raw"), at("validated"))
+validate_corpus(ValidateSettings(folds=0), "auto", at("raw"), at("validated"))
 examine_corpus(ExamineSettings(), at("validated"), at("examined"))
 write_pos_table(PosTableSettings(), at("validated"), at("versions"), at("pos"))
 write_prompt(AugmentSettings(), at("validated"), at("augmented"))
 encode_view("v", view, EncodeSettings(), at("validated"), at("augmented"), at("pos"), at("encoded"))
 pretrain_view("v", view.pretrain, at("encoded"), at("pretrained"), state=at("state/pretrain/v"))
 for name, system in SYSTEMS.items():
-    setup, warnings = checked_setup(name, system, {}, at("encoded"), at("pretrained"))
+    setup, warnings = checked_setup(name, system, {}, "auto", at("encoded"), at("pretrained"))
     models, pruned, evaluated = at("models", name), at("pruned", name), at("evaluated", name)
     train_system(system, setup, SEEDS, models, warnings=warnings, state=at("state/train", name))
-    prune_system(name, PruneSettings(), SEEDS, at("encoded"), models, pruned, state=at("state/prune", name))
+    prune_system(name, PruneSettings(), "auto", SEEDS, at("encoded"), models, pruned, state=at("state/prune", name))
     folders = at("validated"), at("encoded"), pruned, evaluated
-    evaluate_models(name, EvaluateSettings(timing_texts=2), SEEDS, *folders, speed=at("speed"))
+    evaluate_models(name, EvaluateSettings(timing_texts=2), "auto", SEEDS, *folders, speed=at("speed"))
 folders = at("validated"), at("evaluated"), at("pruned"), at("ensemble")
 combine_systems(list(SYSTEMS), EnsembleSettings(), EvaluateSettings(), *folders, speed=at("speed"))
 folders = [at(name) for name in ("validated", "examined", "evaluated", "ensemble", "pruned", "compared")]

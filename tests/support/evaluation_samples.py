@@ -11,6 +11,7 @@ import numpy as np
 
 from epigram.core.arrays import Ragged
 from epigram.evaluation.evaluate_system import evaluate_system
+from epigram.evaluation.metrics.primary import AUTO, MetricSetting, metric_of
 from epigram.evaluation.records.ensemble_record import EnsembleRecord
 from epigram.evaluation.records.results import Cost, Evaluated, Task, write_evaluation
 from epigram.evaluation.settings import EvaluateSettings
@@ -83,6 +84,7 @@ def system(
     labelled: bool = False,
     tokens_only: bool = False,
     words_wrong: Sequence[set[int]] | None = None,
+    metric: MetricSetting = AUTO,
 ) -> Evaluated:
     """Return the evaluation of a system with one seed for each set of wrong rows.
 
@@ -96,7 +98,7 @@ def system(
     dev, test = replace(dev, words=truth), replace(test, words=truth)
     return evaluate_system(
         name,
-        Target(task=task, labels=labels, tokens_only=tokens_only),
+        Target(task=task, labels=labels, metric=metric_of(metric, task, labels, words_only=tokens_only)),
         seeds=list(range(len(dev_wrong))),
         dev=dev,
         test=test,

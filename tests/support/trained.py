@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from epigram.evaluation.metrics.primary import text_metric
 from epigram.models.recipe import Recipe
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import TrainingConfig
@@ -21,7 +22,15 @@ def setup_of(
     pretrained: Path | None = None,
 ) -> ModelSetup:
     """Return the setup of one training."""
-    return ModelSetup(name=name, recipe=recipe, config=config, view=view, pretrained=pretrained, seed=seed)
+    return ModelSetup(
+        name=name,
+        recipe=recipe,
+        config=config,
+        view=view,
+        metric=text_metric("auto", view),
+        pretrained=pretrained,
+        seed=seed,
+    )
 
 
 def train_seed(

@@ -120,7 +120,12 @@ def parse_change(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise ParameterError(f"invalid --set {text!r}: expected KEY=VALUE, for example --set seeds=[0,1]")
+    return key, parse_value(f"--set {key}", value)
+
+
+def parse_value(option: str, text: str) -> Any:
+    """Parse the YAML value of an option. Raises ParameterError if it is invalid."""
     try:
-        return key, parse_yaml(value)
+        return parse_yaml(text)
     except ValueError as error:
-        raise ParameterError(f"invalid --set {key}: {shown(repr(value))} is not a YAML value ({error})") from None
+        raise ParameterError(f"invalid {option}: {shown(repr(text))} is not a YAML value ({error})") from None

@@ -30,6 +30,7 @@ SECTIONS = (
     "compare",
     "retrain",
     "drift",
+    "metric",
 )
 
 
@@ -64,6 +65,11 @@ class Params:
     def section(self, name: str, kind: type[T]) -> T:
         """Return the section `name` as a `kind`. Raises ParameterError for an invalid value."""
         return validate_as(kind, self._values(name, name), name)
+
+    def value(self, name: str, kind: Any, default: Any) -> Any:
+        """Return the value of the key `name`, which is no section. Raises ParameterError for an invalid value."""
+        found = self._values(name, name)
+        return validate_as(kind, default if found == {} else found, name)
 
     def entry(self, name: str, kind: type[T]) -> T:
         """Return the entry `key` of the section `name` as a `kind`.

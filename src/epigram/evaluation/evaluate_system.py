@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,11 @@ from epigram.evaluation.arrays import Floats
 from epigram.evaluation.metrics.calibration import calibrate, coverage_curve, reliability
 from epigram.evaluation.metrics.counts import class_scores, mean, per_class
 from epigram.evaluation.metrics.decisions import seed_thresholds
-from epigram.evaluation.metrics.intervals import macro_f1_interval, score_interval
+from epigram.evaluation.metrics.intervals import score_interval
+from epigram.evaluation.metrics.metric_rows import label_rows
 from epigram.evaluation.metrics.mistakes import most_confident_errors
-from epigram.evaluation.metrics.scoring import SCORE, SplitPredictions
+from epigram.evaluation.metrics.registry import macro_f1
+from epigram.evaluation.metrics.scoring import SplitPredictions
 from epigram.evaluation.metrics.slices import slices
 from epigram.evaluation.records.results import (
     Calibration,
@@ -59,7 +62,8 @@ def evaluate_system(
     for split, output in ((dev, dev_output), (test, test_output)):
         _check_probabilities(name, seeds, output.probabilities, (len(seeds), len(split.rows), len(target.labels)))
     if thresholds is None:
-        thresholds = seed_thresholds(target.task, dev.labels, dev_output.probabilities, decision)
+        per_label = target.metric.per_label
+        thresholds = seed_thresholds(target.task, dev.labels, dev_output.probabilities, decision, per_label=per_label)
     on_dev = score_split(target, dev, dev_output, thresholds, decision)
     on_test = score_split(target, test, test_output, thresholds, decision)
     calibration = _calibrations(on_test, temperatures or [1.0] * len(seeds), settings.bins)
@@ -143,7 +147,8 @@ def _metrics(
     return Metrics(
         system=name,
         task=target.task,
-        score="token_f1" if target.tokens_only else SCORE[target.task],
+        score=target.metric.name,
+        cost=target.metric.cost,
         confidence=settings.confidence,
         labels=list(target.labels),
         seeds=seeds,
@@ -151,7 +156,9 @@ def _metrics(
         test=mean([seed.test for seed in seeds]),
         dev_score=score_interval(dev.ranked, **intervals),
         test_score=score_interval(test.ranked, **intervals),
-        test_macro_f1=macro_f1_interval(texts, **intervals, spread=test.ranked.spread),
+        test_macro_f1=score_interval(
+            replace(label_rows(texts, statistic=macro_f1), spread=test.ranked.spread), **intervals
+        ),
         classes=_classes(target.labels, texts),
         confusion=texts.confusion(),
         calibration=mean([seed.calibration for seed in seeds]),

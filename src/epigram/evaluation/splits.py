@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, Ints
 from epigram.evaluation.metrics.decisions import predict_labels
 from epigram.evaluation.metrics.intervals import fold_spread
+from epigram.evaluation.metrics.primary import PrimaryMetric
 from epigram.evaluation.metrics.registry import sentence_scores
-from epigram.evaluation.metrics.scoring import RowScores, SplitPredictions
+from epigram.evaluation.metrics.row_scores import ScoredRows
+from epigram.evaluation.metrics.scoring import SplitPredictions
 from epigram.evaluation.records.results import Decision, SentenceScores, Task, TokenScores
 from epigram.evaluation.tokens.tokens import LabelledWords
 from epigram.evaluation.tokens.word_predictions import Words, most_likely
@@ -21,13 +23,12 @@ from epigram.evaluation.tokens.word_predictions import Words, most_likely
 class Target:
     """Prediction target of a corpus.
 
-    `tokens_only`: the label of a text is inferred from its words' labels, and the word labels rank the systems.
-    `plain` is the class of texts without a marked word, if the corpus labels words.
+    `metric` ranks the systems. `plain` is the class of texts without a marked word, if the corpus labels words.
     """
 
     task: Task
     labels: Sequence[str]
-    tokens_only: bool = False
+    metric: PrimaryMetric
     plain: int = 0
 
 
@@ -69,7 +70,7 @@ class ScoredSplit:
     truth: GoldSplit
     texts: SplitPredictions
     words: LabelledWords | None  # None if the system labels no words
-    ranked: RowScores
+    ranked: ScoredRows
 
     def token_scores(self) -> Sequence[TokenScores | None]:
         """Return the word scores of every seed; None per seed if the system labels no words."""
@@ -87,11 +88,12 @@ def score_split(
     target: Target, truth: GoldSplit, output: SystemOutput, thresholds: Floats, decision: Decision
 ) -> ScoredSplit:
     """Compare a system's predictions with the gold labels; `thresholds` (K, C) are for a multi-label task."""
-    texts = predict_labels(target.task, truth.labels, output.probabilities, thresholds, decision, truth.folds)
-    scores = replace(texts.row_scores(), spread=fold_spread(truth.folds))
+    given = truth.labels, output.probabilities, thresholds, decision, truth.folds
+    texts = predict_labels(target.task, *given, per_label=target.metric.per_label)
+    scores = target.metric.rows(texts, fold_spread(truth.folds))
     if truth.words is None:
         return ScoredSplit(truth, texts, None, scores)
     seeds, gold = len(texts.predicted), truth.words
     words = LabelledWords.of(gold.labels, output.words, seeds=seeds, names=gold.names)
-    ranked = words.words.row_scores() if target.tokens_only else scores
+    ranked = words.words.row_scores() if target.metric.of_words else scores
     return ScoredSplit(truth, texts, None if output.words is None else words, ranked)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from epigram.core.errors import ParameterError
 from epigram.data.validation.label_checks import visible_label
+from epigram.evaluation.metrics.primary import AUTO
 from epigram.fitting.fit import fit
 from epigram.fitting.inputs import Language, as_list
 from epigram.inference.predictors.base_predictor import list_texts
@@ -23,7 +24,7 @@ Labels = NDArray[Any]
 
 
 class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Classifier of texts: the best model that `epigram.fit` finds within `budget`, the time of one call of `fit`.
+    """Classifier of texts: the best model that `epigram.fit` finds by `metric` within `budget`, the time of one `fit`.
 
     `X` is a list, an array or a series of strings. `y` has a label for each text, which `predict` returns in its own
     type. If a text may have several labels, `y` is an indicator matrix (N, C) or a list of the labels of each text, and
@@ -31,8 +32,14 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     `predict_proba`; a label without a text has the probability 0. `model_` is the FittedModel.
     """
 
-    def __init__(self, budget: str = "1m", language: Language | None = None, verbose: bool = False) -> None:
-        self.budget, self.language, self.verbose = budget, language, verbose
+    def __init__(
+        self,
+        budget: str = "1m",
+        metric: str | Mapping[str, Any] = AUTO,
+        language: Language | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.budget, self.metric, self.language, self.verbose = budget, metric, language, verbose
 
     def fit(self, X: Iterable[str], y: Any) -> Classifier:
         """Train on texts with their labels. Raises ValueError for labels of another form, and the errors of `fit`."""

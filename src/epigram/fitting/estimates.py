@@ -139,8 +139,8 @@ class Estimates:
         view, steps = candidate.system.view, self.steps
         self.encode(view)
         encoded, pretrained = (steps.folder / each / view for each in ("encoded", "pretrained"))
-        name, shared = candidate.recipe, steps.settings.train
-        return try_system(name, candidate.system, shared, View.load(encoded), pretrained, **amounts)
+        name, shared, metric = candidate.recipe, steps.settings.train, steps.settings.metric
+        return try_system(name, candidate.system, shared, metric, View.load(encoded), pretrained, **amounts)
 
     @cached_property
     def facts(self) -> Facts:

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from epigram.evaluation.metrics.primary import AUTO, read_metric
 from epigram.fitting.fitted_model import PREFIX, FittedModel
 from epigram.fitting.inputs import Language, write_raw
 from epigram.fitting.progress import live
@@ -29,6 +30,7 @@ def fit(
     text: str | Sequence[str] = "text",
     label: str = "label",
     budget: str = "1m",
+    metric: str | Mapping[str, Any] = AUTO,
     language: Language | None = None,
     options: Mapping[str, str] | None = None,
     verbose: bool = True,
@@ -38,14 +40,15 @@ def fit(
     `data` is texts with `labels` (one each, or a list of them each), a frame or a file with the columns `text` and
     `label` (several columns `text` are joined), or a folder with a folder of texts for each label. `options` say how a
     file is read where this is not detected: encoding, separator, sheet. A column named split, or with the names of
-    splits, gives the splits; without one they are drawn. The `budget` (90s, 20m, 1h) is the time until the model is
+    splits, gives the splits; without one they are drawn. The `metric`, as in params.yaml (docs/settings.md), chooses
+    the model; by default, it is the score of the task. The `budget` (90s, 20m, 1h) is the time until the model is
     returned. The first system is the best one by experience that fits into the time, and is trained to its end; what is
     left of the time goes to others, which are stopped when the time is over. Raises ParameterError for arguments that
     do not fit together, DataError for faults of the texts.
     """
     watch = Stopwatch(parse_budget(budget), time.monotonic())
     place = TemporaryDirectory(prefix=PREFIX)
-    steps = Steps(Path(place.name), StepSettings())
+    steps = Steps(Path(place.name), StepSettings(metric=read_metric(metric, "fit")))
     with _printer(steps.folder / LOG, verbose=verbose) as say:
         columns: dict[str, Any] = {"text": text, "label": label}
         raw = steps.folder / "raw"

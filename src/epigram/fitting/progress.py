@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from epigram.evaluation.comparison.formats import score_text
 from epigram.fitting.search import Search
 
 
@@ -23,7 +24,8 @@ class LiveLine:
         search = self.search
         parts = [f"training {search.trying}" if search.trying else "comparing the systems and writing the report"]
         if best := search.best:
-            parts.append(f"best so far: {best} {100 * search.metrics[best].dev_score.value:.1f}")
+            found = search.metrics[best]
+            parts.append(f"best so far: {best} {score_text(found.score, found.dev_score.value)}")
         return Text("; ".join([*parts, f"{max(0.0, search.watch.left):.0f} s left"]), style="dim")
 
 

@@ -17,6 +17,7 @@ from epigram.data.packed import file_suffix
 from epigram.data.sources.source import read_source
 from epigram.data.tables import FILE_OPTIONS, formats
 from epigram.data.validation.settings import ValidateSettings
+from epigram.evaluation.metrics.primary import plain_value
 from epigram.evaluation.records.ensemble_record import ENSEMBLE
 from epigram.fitting.inputs import Language, write_raw
 from epigram.fitting.steps import Steps, StepSettings
@@ -87,6 +88,7 @@ def write_record(steps: Steps, systems: Mapping[str, dict[str, Any]], chosen: st
         "seeds": list(sections.pop("seeds")),
         "views": {name: {"tokenizer": view.tokenizer, **_set_values(view)} for name, view in views.items()},
         "systems": {name: _with_threads(steps, name, settings) for name, settings in needed.items()},
+        "metric": plain_value(sections.pop("metric")),
         **{name: _set_values(each) if is_dataclass(each) else each for name, each in sections.items()},
     }
     record = FitRecord(language=source.language, read=source.read, params=params)

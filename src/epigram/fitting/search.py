@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from epigram.core import deadline
 from epigram.core.errors import EpigramError
+from epigram.evaluation.comparison.formats import score_text
+from epigram.evaluation.metrics.primary import title_of
 from epigram.evaluation.records.results import Metrics
 from epigram.fitting.estimates import Estimates
 from epigram.fitting.steps import Steps
@@ -87,7 +89,7 @@ class Search:
         metrics = self.steps.train(name, candidate.system)
         self.systems[name], self.metrics[name] = candidate, metrics
         estimates.learn(candidate)
-        score = f"{metrics.score} {100 * metrics.dev_score.value:.1f} on held-out texts"
+        score = f"{title_of(metrics.score)} {score_text(metrics.score, metrics.dev_score.value)} on held-out texts"
         self.say(f"{name}: {score}, {self.watch.now() - started:.1f} s; {max(0.0, self.watch.left):.0f} s left")
 
     def _leave_out(self, candidate: Candidate, reason: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from epigram.data.validation.settings import ValidateSettings
+from epigram.evaluation.metrics.primary import AUTO, MetricSetting
 from epigram.evaluation.records.results import Metrics, read_metrics
 from epigram.evaluation.records.summary import Summary, read_summary
 from epigram.evaluation.settings import CompareSettings, EnsembleSettings, EvaluateSettings, ExamineSettings
@@ -23,6 +24,7 @@ class StepSettings:
     """Settings of the steps, as in the sections of params.yaml; no system that `fit` tries reads parts of speech."""
 
     seeds: Sequence[int] = (0,)
+    metric: MetricSetting = AUTO
     validate: ValidateSettings = field(default_factory=ValidateSettings)
     examine: ExamineSettings = field(default_factory=ExamineSettings)
     pos_table: PosTableSettings = field(default_factory=lambda: PosTableSettings(tagger=NO_TAGGER))
@@ -57,8 +59,8 @@ class Steps:
         from epigram.workflow.pos_table import write_pos_table
         from epigram.workflow.validate import validate_corpus
 
-        validate_corpus(self.settings.validate, self.folder / "raw", self.folder / "validated")
         validated, settings = self.folder / "validated", self.settings
+        validate_corpus(settings.validate, settings.metric, self.folder / "raw", validated)
         write_pos_table(settings.pos_table, validated, self.folder / "pos_versions", self.folder / "pos")
         write_prompt(settings.augment, validated, self.folder / "augmented")
 
@@ -83,12 +85,15 @@ class Steps:
         settings, state = self.settings, self.folder / "state"
         encoded, pretrained = (self.folder / each / system.view for each in ("encoded", "pretrained"))
         models, pruned, evaluated = (self.folder / each / name for each in ("models", "pruned", "evaluated"))
-        setup, warnings = checked_setup(name, system, settings.train, encoded, pretrained)
+        setup, warnings = checked_setup(name, system, settings.train, settings.metric, encoded, pretrained)
         train_system(system, setup, settings.seeds, models, warnings=warnings, state=state / f"train-{name}")
         pruning = settings.prune.of(system)
-        prune_system(name, pruning, settings.seeds, encoded, models, pruned, state=state / f"prune-{name}")
+        prune_system(
+            name, pruning, settings.metric, settings.seeds, encoded, models, pruned, state=state / f"prune-{name}"
+        )
         validated, speed = self.folder / "validated", self.folder / "speed"
-        evaluate_models(name, settings.evaluate, settings.seeds, validated, encoded, pruned, evaluated, speed=speed)
+        evaluation = settings.evaluate, settings.metric, settings.seeds
+        evaluate_models(name, *evaluation, validated, encoded, pruned, evaluated, speed=speed)
         return read_metrics(evaluated)
 
     def compare(self, names: Sequence[str], rows: int) -> Summary:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import islice
-from typing import Literal
 
 import numpy as np
 import torch
@@ -24,10 +23,6 @@ GPU_BATCH_LIMITS = 256, 32_768
 # On a CPU, fewer texts are read in smaller batches: one batch of 100 texts has twice as many tokens as the texts.
 MIN_BATCH, BATCHES = 16, 8
 Array = NDArray[np.float32]
-# What a model is scored on: the text labels (accuracy, macro-F1 or F1*), the token labels (F1*), or the mean of both.
-ScoredLabels = Literal["sentence", "macro_f1", "sentence_f1", "token", "mean", "mean_f1"]
-TEXT_F1 = ("sentence_f1", "mean_f1")  # scores that need the class without marked tokens
-TOKEN_F1 = ("token", "mean", "mean_f1")  # scores that need predicted token labels
 
 
 @dataclass(frozen=True)
@@ -72,23 +67,6 @@ class Predicted:
         """Return the micro-F1 of the text labels (N,) other than `plain_class`."""
         return micro_f1(self.logits.argmax(1), labels, plain_class)
 
-    def macro_f1(self, labels: NDArray[np.integer]) -> float:
-        """Return the mean F1 over the labels, at 0.5 if a text may have several.
-
-        A label that is neither in `labels` nor predicted counts as 0 for several labels per text, else it is ignored.
-        """
-        classes = self.logits.shape[1]
-        if self.multi:
-            predicted, gold = self.logits > 0, labels > 0
-            hits, seen = (predicted & gold).sum(0), predicted.sum(0) + gold.sum(0)
-            counted = classes
-        else:
-            chosen = self.logits.argmax(1)
-            hits = np.bincount(labels[chosen == labels], minlength=classes)
-            seen = np.bincount(chosen, minlength=classes) + np.bincount(labels, minlength=classes)
-            counted = np.count_nonzero(seen)
-        return float((2 * hits / np.maximum(1, seen)).sum() / max(1, counted))
-
     def scores(self, labels: NDArray[np.integer]) -> list[float]:
         """Return the score of each part: α of the depth controller."""
         assert self.parts is not None
@@ -112,48 +90,10 @@ class Predicted:
         return float(2 * (predicted & gold).sum() / max(1, predicted.sum() + gold.sum()))
 
 
-def dev_score(predicted: Predicted, texts: TextBatches, scored: ScoredLabels) -> float:
-    """Return the score on labelled `texts` by which a model is selected.
-
-    Raises ParameterError if the score needs labels that the texts or the predictions do not have.
-    """
-    labels = gold_labels(texts)
-    if scored == "token":
-        return predicted.token_score(texts.read_labels())
-    if scored in TEXT_F1 and (predicted.multi or texts.token_labels is None):
-        reason = "the texts may have several labels" if predicted.multi else "the data have no token labels"
-        raise ParameterError(f"params.yaml: train.stop_on is {scored}, but {reason}; set it to sentence")
-    score = text_score(predicted, labels, texts.plain_class, scored)
-    return (predicted.token_score(texts.read_labels()) + score) / 2 if scored in TOKEN_F1 else score
-
-
-def text_score(predicted: Predicted, labels: NDArray[np.integer], plain_class: int, scored: ScoredLabels) -> float:
-    """Return the score of the text labels, as `scored` names it."""
-    if scored == "macro_f1":
-        return predicted.macro_f1(labels)
-    return predicted.text_f1(labels, plain_class) if scored in TEXT_F1 else predicted.score(labels)
-
-
-def text_scores(parts: Array, texts: TextBatches, scored: ScoredLabels, *, multi: bool) -> list[float]:
-    """Return the score of the text labels by each of the `parts` (K, N, C), as `scored` names it."""
-    labels = gold_labels(texts)
-    return [text_score(Predicted(part, None, multi), labels, texts.plain_class, scored) for part in parts]
-
-
 def micro_f1(predicted: NDArray[np.integer], gold: NDArray[np.integer], default: int) -> float:
     """Return the micro-F1 of the labels other than `default`: F1* of Pislar and Rei (2020)."""
     hits = ((predicted == gold) & (gold != default)).sum()
     return float(2 * hits / max(1, (predicted != default).sum() + (gold != default).sum()))
-
-
-def score_name(scored: ScoredLabels, *, multi: bool) -> str:
-    """Return the name of the score that `dev_score` returns, for messages and reports."""
-    if scored == "macro_f1":
-        return "macro-F1"
-    texts = "text F1*" if scored in TEXT_F1 else "micro-F1 at 0.5" if multi else "accuracy"
-    if scored not in TOKEN_F1:
-        return texts
-    return "token F1" if scored == "token" else f"mean of token F1 and {texts}"
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ import numpy as np
 
 from epigram.core.rounding import clearly_above
 from epigram.evaluation.arrays import Floats
-from epigram.evaluation.comparison.formats import percent, probability
+from epigram.evaluation.comparison.formats import percent, probability, score_text
 from epigram.evaluation.comparison.significance import verdict
 from epigram.evaluation.metrics.counts import per_class
+from epigram.evaluation.metrics.primary import PrimaryMetric
 from epigram.evaluation.metrics.scoring import SplitPredictions
 
 
@@ -44,18 +45,20 @@ def decide(
     champion: SplitPredictions,
     labels: Sequence[str],
     *,
+    metric: PrimaryMetric,
     names: tuple[str, str],
     alpha: float,
     margin: float,
 ) -> Promotion:
-    """Compare two single models (K = 1) on the same rows; `names` are the challenger's and the champion's.
+    """Compare two single models (K = 1) on the same rows by `metric`; `names` are the challenger's and the champion's.
 
     `alpha` is the significance level, `margin` the largest accepted loss of a class in F1.
     """
-    new, old = challenger.row_scores(), champion.row_scores()
+    new, old = metric.rows(challenger), metric.rows(champion)
     tested = verdict(new, old, alpha)
     changes = _changes(challenger, champion, labels)
-    scores = [f"{name} {percent(float(each.scores()[0]))}%" for name, each in zip(names, (new, old), strict=True)]
+    values = [score_text(metric.name, float(each.scores()[0]), "%") for each in (new, old)]
+    scores = [f"{name} {value}" for name, value in zip(names, values, strict=True)]
     scores_text = f"{scores[0]}, champion {scores[1]}, {len(challenger.gold):,} development texts"
     p = f"p = {probability(tested.p)}".replace("= <", "<")
     if tested.outcome != "better":

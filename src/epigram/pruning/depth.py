@@ -10,14 +10,16 @@ from typing import Any
 from torch import nn
 
 from epigram.core.rounding import clearly_above
+from epigram.evaluation.metrics.primary import PrimaryMetric
 from epigram.models.batches import TextBatches
 from epigram.models.precision import Precision
-from epigram.models.predict import TOKEN_F1, ScoredLabels, dev_score, predict, score_name, text_scores
+from epigram.models.predict import predict
 from epigram.nn.heads.layer_ensemble import LayerEnsembleHead
 from epigram.nn.layers.depth_control import DepthControl
 from epigram.pruning.settings import PruneSettings
 from epigram.pruning.token_probe import labelled_texts, probe_tokens
-from epigram.training.config import TrainingConfig
+from epigram.training.config import TOKEN_F1, TrainingConfig
+from epigram.training.dev_score import TEXTS, DevScore
 from epigram.training.frozen.probe import layer_votes
 from epigram.training.loop.checkpoints import Checkpoints
 from epigram.training.loop.plan import WHOLE
@@ -47,14 +49,14 @@ def layer_accuracies(
     dev: TextBatches,
     classes: int,
     precision: Precision = "auto",
-    scored: ScoredLabels = "sentence",
+    scored: DevScore = TEXTS,
 ) -> list[float]:
-    """Return the score α of every layer on dev: of the labels that `scored` names, as for the whole model."""
-    if scored == "token":
+    """Return the score α of every layer on dev, by the score of the whole model."""
+    if scored.stop_on == "token":
         return probe_tokens(model, train, dev)
     votes = layer_votes(model, train, dev, classes, precision)
-    alphas = text_scores(votes, dev, scored, multi=model.multi)
-    if scored not in TOKEN_F1:
+    alphas = scored.of_parts(votes, dev, multi=model.multi)
+    if scored.stop_on not in TOKEN_F1:
         return alphas
     return [(text + token) / 2 for text, token in zip(alphas, probe_tokens(model, train, dev), strict=True)]
 
@@ -76,6 +78,7 @@ def prune(
     settings: PruneSettings,
     config: TrainingConfig,
     seed: int,
+    metric: PrimaryMetric,
     by_gradient: bool = True,
     layer_scores: Sequence[float] = (),
     report: Report | None = None,
@@ -95,16 +98,16 @@ def prune(
     control = DepthControl(
         threshold=settings.threshold, tolerance=settings.tolerance, rule=settings.rule, drop=settings.drop
     )
-    smaller = copy.deepcopy(model)
+    smaller, scored = copy.deepcopy(model), DevScore(config.stop_on, metric)
     if dev is None:
-        alphas, plan, named = list(layer_scores), WHOLE, "out-of-fold {} {:.1f} → {:.1f} before fine-tuning"
+        alphas, plan, named = list(layer_scores), WHOLE, "out-of-fold {} {} → {} before fine-tuning"
         before = alphas[-1]
     else:
-        alphas = layer_accuracies(model, train, dev, classes, config.precision, config.stop_on)
-        plan, named = None, "dev {} {:.1f} → {:.1f} after fine-tuning"
-        before = dev_score(predict(model, dev, precision=config.precision), dev, config.stop_on)
+        alphas = layer_accuracies(model, train, dev, classes, config.precision, scored)
+        plan, named = None, "dev {} {} → {} after fine-tuning"
+        before = scored.of(predict(model, dev, precision=config.precision), dev)
         smaller.temperature.fill_(1.0)  # it is fitted again after fine-tuning
-    score = score_name(config.stop_on, multi=model.multi)
+    score = scored.name(multi=model.multi)
     facts: dict[str, Any] = {"threshold": control.xi(alphas), "score": score, "accuracies": tuple(alphas)}
     facts["dev_before"] = before
     dropped = drop_layers(smaller, alphas, control)
@@ -114,10 +117,15 @@ def prune(
         return PruningResult(model=model, reason=reason, dev_after=before, **facts)
     tuned = TrainingConfig(**{**vars(config), "epochs": settings.epochs, "min_steps": 0, "warmup": 0.0})
     record = Trainer(
-        smaller, label_objective(train, dev, tuned), seed=seed, report=report, checkpoints=checkpoints, plan=plan
+        smaller,
+        label_objective(train, dev, tuned, metric=metric),
+        seed=seed,
+        report=report,
+        checkpoints=checkpoints,
+        plan=plan,
     ).run()
     after = alphas[control.remaining_layers(alphas)[-1]] if dev is None else record.score[0]
-    scores = named.format(score, 100 * before, 100 * after)
+    scores = named.format(score, scored.text(before), scored.text(after))
     if clearly_above(before - after, settings.tolerance):
         reason = f"dropping {dropped} of {model.depth} layers costs too much: {scores}; all layers are kept"
         return PruningResult(model=model, reason=reason, dev_after=after, **facts)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from epigram.evaluation.metrics.primary import MetricSetting, PrimaryMetric, text_metric
 from epigram.inference.predictors.dataset_batches import batches_of, default_device
 from epigram.models.manifest import PROVENANCE, TrainingFacts, parameters_hash, read_provenance
 from epigram.models.serialization import Saved, load, save_changed
@@ -23,7 +24,7 @@ from epigram.training.resume import mark_finished
 from epigram.training.tuning import tune
 
 
-def prune_model(name: str, view: View, folder: Path, settings: PruneSettings, out: Path) -> None:
+def prune_model(name: str, view: View, folder: Path, settings: PruneSettings, metric: MetricSetting, out: Path) -> None:
     """Prune the model of one seed in `folder`, resuming from its last checkpoint, and write the final model to `out`.
 
     The model of a student stays as it is.
@@ -36,7 +37,7 @@ def prune_model(name: str, view: View, folder: Path, settings: PruneSettings, ou
     device = default_device()
     train = batches_of(view, "train", saved.frame, device, token_supervision=(config.token_supervision, facts.seed))
     dev = None if view.folds else batches_of(view, "dev", saved.frame, device)
-    length = (dev or train).median_length
+    length, primary = (dev or train).median_length, text_metric(metric, view)
     if facts.taught:
         reason = "fine-tuning after dropping layers learns labels alone, not what the teacher taught"
         pruned = PruningResult(model=saved.model, reason=reason)
@@ -49,18 +50,25 @@ def prune_model(name: str, view: View, folder: Path, settings: PruneSettings, ou
             settings=settings,
             config=config,
             seed=facts.seed,
+            metric=primary,
             by_gradient=facts.by_gradient,
             layer_scores=facts.layer_scores,
             report=printer,
             checkpoints=checkpoints,
         )
-    _write(saved, pruned, view, config, settings, out)
+    _write(saved, pruned, view, config, settings, primary, out)
     printer.close(f"{name} seed {facts.seed}: {pruned.reason}")
     mark_finished(out, checkpoints, asdict(seed_record(saved, pruned, facts, length)))
 
 
 def _write(
-    saved: Saved, pruned: PruningResult, view: View, config: TrainingConfig, settings: PruneSettings, out: Path
+    saved: Saved,
+    pruned: PruningResult,
+    view: View,
+    config: TrainingConfig,
+    settings: PruneSettings,
+    metric: PrimaryMetric,
+    out: Path,
 ) -> None:
     if not pruned.accepted:
         shutil.copytree(saved.folder, out)
@@ -72,6 +80,6 @@ def _write(
         thresholds = saved.thresholds if view.task == "multi" else None
         save_changed(out, saved, pruned.model, {PROVENANCE: provenance}, thresholds)
         return
-    thresholds = tune(pruned.model, view, saved.frame, config.precision)
+    thresholds = tune(pruned.model, view, saved.frame, config.precision, per_label=metric.per_label)
     facts = {"dev_accuracy": pruned.dev_accuracy, PROVENANCE: provenance}
     save_changed(out, saved, pruned.model, facts, thresholds)

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import Any
 
+from epigram.evaluation.metrics.primary import is_loss
 from epigram.evaluation.quality.learning_curve import LearningCurve
 from epigram.evaluation.records.pruning_record import PruningRecord
 from epigram.evaluation.records.results import Bin, Coverage, Metrics
-from epigram.evaluation.records.summary import Row
+from epigram.evaluation.records.summary import Summary
 from epigram.report import classes
 
 INK, MUTED, LINE, ACCENT, SECOND = "#1d232b", "#667080", "#dfe3e8", "#2a62c4", "#c2570c"
@@ -116,7 +117,8 @@ def depth(pruning: PruningRecord) -> str:
     """Draw the dev score of each layer's classifier (mean over the seeds), the threshold, and rings at kept depths."""
     points = [{**vars(point), "kept": point.depth in pruning.kept_depths} for point in pruning.averaged()]
     field = "classifier_score"
-    y = number(field, scale={"zero": False}, axis={"format": ".1%"}, title="dev score of the layer’s classifier")
+    form = ".1%" if all(point[field] >= 0.0 for point in points) else ".3~g"  # a negative score is that of a loss
+    y = number(field, scale={"zero": False}, axis={"format": form}, title="dev score of the layer’s classifier")
     axes = {"x": {"field": "depth", "type": "ordinal", "axis": {"labelAngle": 0}, "title": "layers kept"}, "y": y}
     layers = [
         mark("line", axes, stroke=ACCENT),
@@ -129,16 +131,17 @@ def depth(pruning: PruningRecord) -> str:
     return svg(data={"values": points}, layer=layers, width=max(240, 40 * len(points)), height=200)
 
 
-def speed(rows: Sequence[Row]) -> str:
+def speed(summary: Summary) -> str:
     """Draw test score against milliseconds per text (log scale), with one point and interval per system."""
-    timed = [(row, row.ms_per_text) for row in rows if row.ms_per_text]
+    timed = [(row, row.ms_per_text) for row in summary.rows if row.ms_per_text]
     middle = sqrt(min(ms for _, ms in timed) * max(ms for _, ms in timed))
     keys = ("system", "test_score", "test_low", "test_high", "outcome")
     points = [{"ms": ms, "slow": ms > middle} | {key: getattr(row, key) for key in keys} for row, ms in timed]
     axis = {"format": "~g", "tickCount": 5, "grid": False}
     scale = {"type": "log", "padding": 30, "nice": False}
     x = {"x": number("ms", scale=scale, axis=axis, title="milliseconds per text")}
-    y = {"y": number("test_score", scale={"zero": False}, axis={"format": ".0%"}, title="test score")}
+    form = ".3~g" if is_loss(summary.score) else ".0%"
+    y = {"y": number("test_score", scale={"zero": False}, axis={"format": form}, title="test score")}
     chosen = {"condition": {"test": "datum.outcome == 'chosen'", "value": SECOND}, "value": ACCENT}
     label = x | y | {"text": name("system")}
     layers = [

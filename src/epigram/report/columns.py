@@ -19,15 +19,17 @@ from typing import Literal
 from epigram.evaluation.comparison.choices import pareto_front
 from epigram.evaluation.comparison.formats import (
     NO_TOKENS,
-    SCORE_NAMES,
     abbreviate,
     change,
+    ends_of,
     level,
     milliseconds,
     percent,
     probability,
+    score_text,
     score_with_interval,
 )
+from epigram.evaluation.metrics.primary import title_of
 from epigram.evaluation.records.results import Interval
 from epigram.evaluation.records.summary import Row, Summary
 from epigram.process.display import escape_markdown
@@ -73,7 +75,9 @@ def column(
 def comparison(summary: Summary, where: Where) -> Table:
     """Return the comparison with the columns of the table `where`; the chosen system is highlighted."""
     columns = [each for each in COLUMNS if where in each.headings and each.shown(summary)]
-    names = {"score": SCORE_NAMES[summary.score], "level": level(summary.confidence)}
+    title = title_of(summary.score)  # it may name a label
+    score = escape_markdown(title) if where in ("file", "dashboard") else title
+    names = {"score": score, "level": level(summary.confidence)}
     return Table(
         [Heading(text=each.headings[where].format(**names), kind=each.kind, about=each.about) for each in columns],
         [Line([each.cell(row, summary) for each in columns], row.outcome == "chosen") for row in summary.rows],
@@ -117,16 +121,16 @@ def seeds(row: Row, summary: Summary) -> Cell:
 
 @column({"page": "dev", "file": "dev {score}", "terminal": "dev", "dashboard": "dev {score}"})
 def dev_score(row: Row, summary: Summary) -> Cell:
-    """Score on the development set in percent, averaged over the seeds, ± standard deviation; – if not ranked."""
+    """Score on the development set, averaged over the seeds, ± standard deviation; – if not ranked."""
     if row.outcome == "unranked":
         return Cell("–")
-    return Cell(percent(row.dev_score), small=_spread(row.dev_std))
+    return Cell(score_text(summary.score, row.dev_score), small=_spread(row.dev_std, summary))
 
 
 @column({"page": "test"})
 def test_score(row: Row, summary: Summary) -> Cell:
-    """Score on the test set in percent, averaged over the seeds, ± standard deviation."""
-    return Cell(percent(row.test_score), small=_spread(row.test_std))
+    """Score on the test set, averaged over the seeds, ± standard deviation."""
+    return Cell(score_text(summary.score, row.test_score), small=_spread(row.test_std, summary))
 
 
 @column({"page": "{level} interval"}, kind="interval")
@@ -134,7 +138,7 @@ def test_interval(row: Row, summary: Summary) -> Cell:
     """Confidence interval of the test score."""
     if summary.labels_no_words(row):
         return Cell(NO_TOKENS)
-    text = f"{percent(row.test_low)} to {percent(row.test_high)}"
+    text = " to ".join(ends_of(summary.score, row.test_low, row.test_high))
     return Cell(text, interval=Interval(value=row.test_score, low=row.test_low, high=row.test_high))
 
 
@@ -143,15 +147,15 @@ INTERVAL = "test, {level} interval"
 
 @column({"file": "test {score} [{level} interval]", "terminal": INTERVAL, "dashboard": INTERVAL})
 def test_score_and_interval(row: Row, summary: Summary) -> Cell:
-    """Score on the test set in percent, averaged over the seeds, and its confidence interval."""
+    """Score on the test set, averaged over the seeds, and its confidence interval."""
     if summary.labels_no_words(row):
         return Cell(NO_TOKENS)
-    return Cell(score_with_interval(row.test_score, row.test_low, row.test_high))
+    return Cell(score_with_interval(summary.score, row.test_score, row.test_low, row.test_high))
 
 
 @column(
     {"page": "macro-F1", "file": "test macro-F1", "terminal": "macro-F1"},
-    shown=lambda summary: summary.score != "token_f1",
+    shown=lambda summary: summary.score not in ("token_f1", "macro_f1"),
 )
 def macro_f1(row: Row, summary: Summary) -> Cell:
     """Mean F1 of the labels on the test set in percent."""
@@ -266,8 +270,8 @@ def p_test(row: Row, summary: Summary) -> Cell:
     return Cell(probability(row.p_test))
 
 
-def _spread(std: float | None) -> str:
-    return "" if std is None else f"±{percent(std)}"
+def _spread(std: float | None, summary: Summary) -> str:
+    return "" if std is None else f"±{score_text(summary.score, std)}"
 
 
 def _against(outcome: str, p: float | None) -> Cell:

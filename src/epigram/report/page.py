@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from epigram.core.limits import list_names
 from epigram.core.templates import environment
 from epigram.evaluation.comparison import formats
 from epigram.evaluation.comparison.choices import three_choices
+from epigram.evaluation.metrics.primary import is_loss, title_of
 from epigram.evaluation.records.ensemble_record import EnsembleRecord
 from epigram.evaluation.records.pruning_record import PruningRecord
 from epigram.evaluation.records.results import Metrics, read_text
@@ -41,8 +43,13 @@ class Scale:
 
     @classmethod
     def around(cls, bounds: Sequence[tuple[float, float]]) -> Scale:
-        """Return a scale that contains every (low, high) with a margin; its ends are multiples of 5%."""
+        """Return a scale that contains every (low, high) with a margin; its ends are multiples of 5%.
+
+        If a score is negative, the scale ends at the lowest and the highest score.
+        """
         low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
+        if low < 0.0:
+            return cls(low, high if high > low else low + 1.0)
         return cls(max(0.0, (low - 0.005) * 100 // 5 * 0.05), min(1.0, -((-high - 0.005) * 100 // 5) * 0.05))
 
     def position(self, score: float) -> float:
@@ -102,7 +109,7 @@ def render_run(page: Path, out: Path, run: Mapping[str, Any]) -> None:
     summary's rows under `systems`. Raises InputMissingError if `page` does not exist.
     """
     summary = validate_as(Summary, {**run, "rows": run["systems"]})
-    picture = charts.speed(summary.rows) if any(row.ms_per_text for row in summary.rows) else None
+    picture = charts.speed(summary) if any(row.ms_per_text for row in summary.rows) else None
     section = _render_template(
         "run.html.j2",
         summary,
@@ -126,7 +133,10 @@ def _render_template(template: str, summary: Summary, **values: Any) -> str:
     env = report_environment()
     env.globals |= {
         "change": formats.change,
-        "score_name": formats.SCORE_NAMES[summary.score],
+        "score_name": title_of(summary.score),
+        "is_loss": is_loss(summary.score),
+        "score": partial(formats.score_text, summary.score),
+        "ends": partial(formats.ends_of, summary.score),
         "no_tokens": formats.NO_TOKENS,
     }
     return env.get_template(template).render(summary=summary, **values)

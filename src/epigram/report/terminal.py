@@ -6,7 +6,7 @@ from rich import box
 from rich import table as rich
 from rich.text import Text
 
-from epigram.evaluation.comparison.formats import SCORE_NAMES
+from epigram.evaluation.metrics.primary import is_loss, title_of
 from epigram.evaluation.records.summary import Summary
 from epigram.process.display import printable
 from epigram.report.columns import OUT_OF_FOLD, comparison
@@ -15,9 +15,9 @@ from epigram.report.table import Table
 
 def comparison_table(summary: Summary) -> rich.Table:
     """Return a table with one row per system; the chosen one is highlighted, `=` marks ties with the best."""
-    score = SCORE_NAMES[summary.score]
+    unit = "" if is_loss(summary.score) else " in percent"
     shown = terminal_table(comparison(summary, "terminal"))
-    shown.title = Text(f"{summary.dataset}: {score} in percent")
+    shown.title = Text(f"{summary.dataset}: {title_of(summary.score)}{unit}")
     scored = f"\ntest: {OUT_OF_FOLD}" if summary.out_of_fold else ""
     shown.caption = Text(f"▸ chosen   = tied with the best on dev (p ≥ {summary.alpha:g}){scored}")
     return shown

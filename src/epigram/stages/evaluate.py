@@ -11,11 +11,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from epigram.core.settings import Params
+from epigram.evaluation.metrics.primary import AUTO, MetricSetting
 from epigram.evaluation.settings import EvaluateSettings
 from epigram.process.exits import handle_errors
 from epigram.process.stage_process import SPEED, arguments, run_stage
 
-PARAMS = ("seeds", "evaluate")
+PARAMS = ("metric", "seeds", "evaluate")
 
 
 @handle_errors
@@ -25,8 +26,8 @@ def main() -> None:
 
     name, *folders = arguments("SYSTEM", "VALIDATED", "ENCODED", "PRUNED", "OUT")
     params = Params.read(PARAMS)
-    settings = params.section("evaluate", EvaluateSettings)
-    evaluate_models(name, settings, params.seeds, *map(Path, folders), speed=SPEED)
+    settings, metric = params.section("evaluate", EvaluateSettings), params.value("metric", MetricSetting, AUTO)
+    evaluate_models(name, settings, metric, params.seeds, *map(Path, folders), speed=SPEED)
 
 
 if __name__ == "__main__":

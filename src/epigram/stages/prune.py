@@ -11,12 +11,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from epigram.core.settings import Params
+from epigram.evaluation.metrics.primary import AUTO, MetricSetting
 from epigram.models.settings import System
 from epigram.process.exits import handle_errors
 from epigram.process.stage_process import STATE, arguments, run_stage
 from epigram.pruning.settings import PruneSettings
 
-PARAMS = ("seeds", "prune", "systems.{key}")
+PARAMS = ("metric", "seeds", "prune", "systems.{key}")
 
 
 @handle_errors
@@ -27,7 +28,8 @@ def main() -> None:
     name, *folders = arguments("SYSTEM", "ENCODED", "MODELS", "OUT")
     params = Params.read(PARAMS, key=name)
     settings = params.section("prune", PruneSettings).of(params.entry("systems", System))
-    prune_system(name, settings, params.seeds, *map(Path, folders), state=STATE / "prune" / name)
+    metric = params.value("metric", MetricSetting, AUTO)
+    prune_system(name, settings, metric, params.seeds, *map(Path, folders), state=STATE / "prune" / name)
 
 
 if __name__ == "__main__":

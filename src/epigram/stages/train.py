@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from epigram.core.settings import Params
+from epigram.evaluation.metrics.primary import AUTO, MetricSetting
 from epigram.models.settings import System
 from epigram.process.exits import handle_errors
 from epigram.process.stage_process import STATE, arguments, run_stage
 from epigram.process.startup import no_collection
 
-PARAMS = ("seeds", "train", "systems.{key}")
+PARAMS = ("metric", "seeds", "train", "systems.{key}")
 
 
 @handle_errors
@@ -33,7 +34,8 @@ def main() -> None:
     name, encoded, pretrained, out = arguments("SYSTEM", "ENCODED", "PRETRAINED", "OUT")
     params = Params.read(PARAMS, key=name)
     seeds, shared, system = params.seeds, params.section("train", dict[str, Any]), params.entry("systems", System)
-    setup, warnings = checked_setup(name, system, shared, Path(encoded), Path(pretrained))
+    metric = params.value("metric", MetricSetting, AUTO)
+    setup, warnings = checked_setup(name, system, shared, metric, Path(encoded), Path(pretrained))
     if int(setup.config.processes) > launched_processes():
         launch("epigram.stages.train", sys.argv[1:], int(setup.config.processes))
         return

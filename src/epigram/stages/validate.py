@@ -9,10 +9,11 @@ from pathlib import Path
 
 from epigram.core.settings import Params
 from epigram.data.validation.settings import ValidateSettings
+from epigram.evaluation.metrics.primary import AUTO, MetricSetting
 from epigram.process.exits import handle_errors
 from epigram.process.stage_process import arguments, run_stage
 
-PARAMS = ("validate",)
+PARAMS = ("metric", "validate")
 
 
 @handle_errors
@@ -21,7 +22,9 @@ def main() -> None:
     from epigram.workflow.validate import validate_corpus
 
     raw, out = map(Path, arguments("RAW_DIR", "OUT_DIR"))
-    validate_corpus(Params.read(PARAMS).section("validate", ValidateSettings), raw, out)
+    params = Params.read(PARAMS)
+    settings, metric = params.section("validate", ValidateSettings), params.value("metric", MetricSetting, AUTO)
+    validate_corpus(settings, metric, raw, out)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,12 @@ from typing import Any
 
 from epigram.core import effects
 from epigram.core.errors import ParameterError
-from epigram.models.predict import TEXT_F1, TOKEN_F1, ScoredLabels
 from epigram.models.recipe import ENCODERS, HEADS, Recipe, parse_part
 from epigram.models.settings import System
 from epigram.nn.layers.loss import LOSS_SETTINGS
 from epigram.nn.layers.types import DataSpec
 from epigram.recipes.registry import recipe_of
-from epigram.training.config import TrainingConfig, configure
+from epigram.training.config import TEXT_F1, TOKEN_F1, ScoredLabels, TrainingConfig, configure
 
 
 def check_student(

@@ -9,11 +9,14 @@ from typing import Annotated, Any, Literal, Self
 from epigram.core.config_types import Count, OneOf, OpenShare, Positive, Range, Share, Strict, validate_as
 from epigram.core.effects import Only, Unless
 from epigram.models.precision import Precision
-from epigram.models.predict import ScoredLabels
 from epigram.models.recipe import Recipe
 from epigram.training import optimizers
 
 ClassWeight = Literal["none", "balanced"]
+# What a model is scored on: the text labels (metric, macro-F1 or F1*), the token labels (F1*), or the mean of both.
+ScoredLabels = Literal["sentence", "macro_f1", "sentence_f1", "token", "mean", "mean_f1"]
+TEXT_F1 = ("sentence_f1", "mean_f1")  # scores that need the class without marked tokens
+TOKEN_F1 = ("token", "mean", "mean_f1")  # scores that need predicted token labels
 LAYERS = Only("encoder.has_layers", True, because="the encoder {encoder.kind} has no layers with rates of their own")
 ONE_LINEAR_LAYER = (  # without dropout: it would drop parts of means that are much larger than their differences
     Only("head.kind", "linear", because="the head {head.kind} is not one linear layer on the states of the encoder"),
@@ -68,7 +71,7 @@ class TrainingConfig(Strict):
     # evaluations without improvement on dev before early stopping
     patience: Annotated[Positive, Only("patience_steps", None)] = 5
     patience_steps: OptionalPositive = None  # instead of `patience`: steps since the best evaluation
-    # dev score that selects the weights: accuracy, macro-F1 or F1* of the texts, F1* of the tokens, or a mean
+    # dev score that selects the weights: the metric, macro-F1 or F1* of the texts, F1* of the tokens, or a mean
     stop_on: ScoredLabels = "sentence"
     class_weight: Annotated[ClassWeight, *CLASS_LOSS] = "none"  # balanced: each class has the same share of the loss
     label_smoothing: Annotated[float, Range(ge=0.0, lt=1.0), *CLASS_LOSS, LABEL_PROMPT] = 0.0  # ε

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.models.predict import Predicted, text_score
+from epigram.models.predict import Predicted
 from epigram.nn.pretrained.warm_start import find_pretrained
 from epigram.text.dataset.encoded_dataset import fold_folder
 from epigram.training import fitters
+from epigram.training.dev_score import DevScore
 from epigram.training.fit_system import options_of, prepare
 from epigram.training.fitters import Fold, pool
 from epigram.training.loop.checkpoints import Checkpoints
@@ -66,8 +67,8 @@ def cross_validate(
         return replace(pooled, logits=pooled.logits[place])
 
     predicted, judged = in_order(results.predictions), in_order(results.judged)
-    labels, scored = np.asarray(view.split("train").labels), setup.config.stop_on
+    labels, scored = np.asarray(view.split("train").labels), DevScore(setup.config.stop_on, setup.metric)
     votes = np.concatenate(results.votes, 1)[:, place] if results.votes else ()  # (L, N, C)
     # no corpus with folds has token labels, so that none has a plain class
-    scores = [text_score(Predicted(each, None, predicted.multi), labels, 0, scored) for each in votes]
+    scores = [scored.of_texts(Predicted(each, None, predicted.multi), labels) for each in votes]
     return CrossValidation(results.choice, predicted, judged, results.history, numbers, scores)

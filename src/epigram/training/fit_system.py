@@ -44,7 +44,7 @@ def fit_system(
 
 def options_of(setup: ModelSetup, **more: Any) -> FitOptions:
     """Return the options of a fitter; `more` are fields of FitOptions that the setup does not have."""
-    return FitOptions(config=setup.config, path=setup.path, seed=setup.seed, **more)
+    return FitOptions(config=setup.config, path=setup.path, seed=setup.seed, metric=setup.metric, **more)
 
 
 def prepare(setup: ModelSetup, targets: Array | None = None) -> tuple[Any, TextBatches, TextBatches]:

@@ -12,6 +12,7 @@ import torch
 from epigram.checkpoints.folders import unknown_language
 from epigram.core.errors import ParameterError
 from epigram.core.files import sha256
+from epigram.evaluation.metrics.primary import AUTO, MetricSetting, PrimaryMetric, text_metric
 from epigram.inference.predictors.dataset_batches import data_spec_of, default_device
 from epigram.models.manifest import parameters_hash
 from epigram.models.recipe import Recipe
@@ -29,12 +30,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SystemSetup:
-    """Name, recipe and settings of a system, its view, and the folder of the view's pretrained encoder."""
+    """Name, recipe and settings of a system, its view, the metric, and the folder of the view's pretrained encoder."""
 
     name: str
     recipe: Recipe
     config: TrainingConfig
     view: View
+    metric: PrimaryMetric
     pretrained: Path | None = None
 
     @property
@@ -56,7 +58,8 @@ class SystemSetup:
     def facts(self) -> list[Any]:
         """All that the trainings depend on besides the seed."""
         on = hardware(self.config.precision, default_device())
-        return [self.recipe, self.config, self.view.fingerprint, self.weights and sha256(self.weights), on]
+        metric = self.metric.name, self.metric.cost
+        return [self.recipe, self.config, metric, self.view.fingerprint, self.weights and sha256(self.weights), on]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,12 +77,15 @@ class ModelSetup(SystemSetup):
             found["teacher"] = self.teacher.digest
         if self.teacher is None or self.teacher.has_own_data:  # a teacher's other data may include dev and test
             found["rows"] = self.view.rows_digest
-        settings = {"seed": self.seed, "system": vars(self.recipe), "training": vars(self.config)}
+        own = {} if self.metric == text_metric(AUTO, self.view) else {"metric": [self.metric.name, self.metric.cost]}
+        settings = {**own, "seed": self.seed, "system": vars(self.recipe), "training": vars(self.config)}
         weight = {} if self.teacher is None else {"label_weight": self.teacher.label_weight}
         return {"data": self.view.fingerprint, **found, "parameters": parameters_hash(**settings, **weight)}
 
 
-def read_setup(name: str, system: System, train: Mapping[str, Any], encoded: Path, pretrained: Path) -> SystemSetup:
+def read_setup(
+    name: str, system: System, train: Mapping[str, Any], metric: MetricSetting, encoded: Path, pretrained: Path
+) -> SystemSetup:
     """Return the setup of the system `name`, and set the number of threads.
 
     `train` is the run's section. `encoded` is the view's folder, `pretrained` its encoder's, if it has one.
@@ -94,4 +100,5 @@ def read_setup(name: str, system: System, train: Mapping[str, Any], encoded: Pat
     config = resolve_threads(config, recipe, view.checkpoint)
     torch.set_num_threads(int(config.threads))
     start = find_pretrained(pretrained, view.tokenizer_json)
-    return SystemSetup(name=name, recipe=recipe, config=config, view=view, pretrained=start)
+    primary = text_metric(metric, view)
+    return SystemSetup(name=name, recipe=recipe, config=config, view=view, metric=primary, pretrained=start)

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from epigram.evaluation.comparison.formats import score_text
 from epigram.inference.predictors.dataset_batches import template_of
 from epigram.models.predict import Array
 from epigram.models.text_template import TextTemplate
 from epigram.training.cross_validation import CrossValidation, cross_validate
+from epigram.training.dev_score import DevScore, metric_score
 from epigram.training.distributed import parallel
 from epigram.training.fit_system import fit_system
 from epigram.training.fitters import Trained
@@ -47,17 +49,25 @@ def train_model(setup: ModelSetup, out: Path, targets: Array | None = None) -> N
     write_model(out, trained, tuned, frame, setup)
     mark_finished(out, checkpoints)
     held_out = f"{view.folds} folds" if view.folds else "dev"
-    printer.close(f"{label}: {held_out} {100 * tuned.score:.1f} at epoch {trained.epoch}")
+    printer.close(f"{label}: {held_out} {_shown(trained, folds, setup)} at epoch {trained.epoch}")
+
+
+def _shown(trained: Trained, folds: CrossValidation | None, setup: ModelSetup) -> str:
+    """Return the held-out score: of the selected weights, or of the cross-validation by the metric."""
+    if folds is None:
+        return DevScore(setup.config.stop_on if trained.epoch else "sentence", setup.metric).text(trained.dev_score)
+    labels = np.asarray(setup.view.split("train").labels)
+    return score_text(setup.metric.name, metric_score(folds.predicted, labels, setup.metric))
 
 
 def _tuned(trained: Trained, folds: CrossValidation | None, setup: ModelSetup, frame: TextTemplate) -> Tuned:
     """Set the temperature of the trained model, and return what else is tuned on dev or on the `folds`."""
     view = setup.view
     if folds is None:
-        thresholds = tune(trained.model, view, frame, setup.config.precision)
+        thresholds = tune(trained.model, view, frame, setup.config.precision, per_label=setup.metric.per_label)
         return Tuned(score=trained.dev_accuracy, thresholds=thresholds, history=trained.history)
     labels = np.asarray(view.split("train").labels)
-    thresholds = tune_by(trained.model, folds.judged, labels)
+    thresholds = tune_by(trained.model, folds.judged, labels, per_label=setup.metric.per_label)
     if setup.teacher is not None:  # the folds learned labels; the teacher's probabilities are calibrated already
         trained.model.temperature.fill_(1.0)
         thresholds = setup.teacher.thresholds()

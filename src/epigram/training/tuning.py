@@ -18,21 +18,25 @@ from epigram.models.text_template import TextTemplate
 from epigram.text.dataset.encoded_dataset import View
 
 
-def tune(model: Any, view: View, frame: TextTemplate, precision: Precision) -> list[float] | None:
+def tune(
+    model: Any, view: View, frame: TextTemplate, precision: Precision, *, per_label: bool = False
+) -> list[float] | None:
     """Set the temperature of a classifier, which is 1 before, and return the threshold of every label (C,), by dev."""
     if not isinstance(model, NeuralClassifier) and view.task != "multi":
         return None
     predicted = predict(model, batches_of(view, "dev", frame, default_device()), precision=precision)
-    return tune_by(model, predicted, np.asarray(view.split("dev").labels))
+    return tune_by(model, predicted, np.asarray(view.split("dev").labels), per_label=per_label)
 
 
-def tune_by(model: Any, predicted: Predicted, labels: NDArray[np.integer]) -> list[float] | None:
+def tune_by(
+    model: Any, predicted: Predicted, labels: NDArray[np.integer], *, per_label: bool = False
+) -> list[float] | None:
     """Set the temperature of a classifier, and return the threshold of every label (C,).
 
     `predicted` are predictions with temperature 1 for held-out texts, whose labels are class indices (N,) or indicators
     (N, C). The temperature has the lowest cross-entropy. Models other than classifiers calibrate themselves when they
-    are fitted. The thresholds have the best micro-F1; they are 0.5 if the model's head chooses the labels itself, and
-    None if a text has one label.
+    are fitted. The thresholds have the best micro-F1, or each the best F1 of its label (`per_label`); they are 0.5 if
+    the model's head chooses the labels itself, and None if a text has one label.
     """
     if isinstance(model, NeuralClassifier):
         predicted, temperature = calibrated(predicted, labels)
@@ -41,7 +45,7 @@ def tune_by(model: Any, predicted: Predicted, labels: NDArray[np.integer]) -> li
         return None
     if decodes(model):
         return [0.5] * predicted.logits.shape[1]
-    thresholds: list[float] = tuned_thresholds(labels > 0, predicted.probabilities).tolist()
+    thresholds: list[float] = tuned_thresholds(labels > 0, predicted.probabilities, per_label=per_label).tolist()
     return thresholds
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json
+from epigram.evaluation.comparison.formats import score_text
 from epigram.evaluation.ensemble.build_ensemble import Combined, build
 from epigram.evaluation.records.ensemble_record import ENSEMBLE, EnsembleRecord
 from epigram.evaluation.records.results import SPLITS, Evaluated, SplitName, read_evaluation, write_files
@@ -57,8 +58,8 @@ def combine_systems(
     metrics = combined.evaluation.metrics
     _write_speed(combined.record, out, pruned, metrics.seeds[0].seed, speed)
     members = ", ".join(f"{each.system} {each.weight:.2f}" for each in combined.record.members)
-    scores = f"dev {100 * metrics.dev_score.value:.1f}, test {100 * metrics.test_score.value:.1f}"
-    echo(f"ensemble of {members}: {scores}")
+    on_dev, on_test = (score_text(metrics.score, each.value) for each in (metrics.dev_score, metrics.test_score))
+    echo(f"ensemble of {members}: dev {on_dev}, test {on_test}")
 
 
 def evaluated_split(evaluation: Evaluated, corpus: ValidatedCorpus, name: SplitName) -> GoldSplit:

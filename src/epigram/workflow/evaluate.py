@@ -11,7 +11,9 @@ import polars as pl
 from epigram.core.arrays import Ragged
 from epigram.core.errors import DataError
 from epigram.core.files import sha256, write_json
+from epigram.evaluation.comparison.formats import score_text
 from epigram.evaluation.evaluate_system import evaluate_system
+from epigram.evaluation.metrics.primary import MetricSetting, metric_for, task_of
 from epigram.evaluation.records.results import write_evaluation
 from epigram.evaluation.settings import EvaluateSettings
 from epigram.evaluation.splits import GoldSplit, Target
@@ -25,6 +27,7 @@ from epigram.text.dataset.validated_corpus import ValidatedCorpus
 def evaluate_models(
     name: str,
     settings: EvaluateSettings,
+    metric: MetricSetting,
     seeds: Sequence[int],
     validated: Path,
     encoded: Path,
@@ -39,15 +42,16 @@ def evaluate_models(
     manifest.
     """
     view, corpus = View.load(encoded), ValidatedCorpus.read(validated)
+    primary = metric_for(metric, view)
     dev, test = (gold_split(view, corpus, split) for split in (view.choosing, view.scoring))
     models = [pruned / f"seed-{seed}" for seed in seeds]
     measured = [measure(model, view) for model in models]
     evaluation = evaluate_system(
         name,
         Target(
-            task="multi" if view.task == "multi" else "single",
+            task=task_of(view.task),
             labels=view.labels,
-            tokens_only=view.tokens_only,
+            metric=primary,
             plain=measured[0].plain,
         ),
         seeds=seeds,
@@ -71,8 +75,8 @@ def evaluate_models(
     write_json(speed / f"{name}.json", times)
     scores = evaluation.metrics
     held_out = f"{view.folds} folds" if view.folds else "dev"
-    scored = "" if view.scoring == view.choosing else f", test {100 * scores.test_score.value:.1f}"
-    echo(f"{name}: {held_out} {100 * scores.dev_score.value:.1f}{scored}")
+    on_dev, on_test = (score_text(primary.name, each.value) for each in (scores.dev_score, scores.test_score))
+    echo(f"{name}: {held_out} {on_dev}{'' if view.scoring == view.choosing else f', test {on_test}'}")
 
 
 def gold_split(view: View, corpus: ValidatedCorpus, name: str) -> GoldSplit:

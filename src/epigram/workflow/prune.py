@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from epigram.core.files import atomic_folder, read_json
+from epigram.evaluation.metrics.primary import MetricSetting
 from epigram.evaluation.records.pruning_record import PruningRecord, SeedPruning
 from epigram.models.manifest import TrainingFacts
 from epigram.pruning.settings import PruneSettings
@@ -15,7 +16,15 @@ STUDENT = "student.json"
 
 
 def prune_system(
-    name: str, settings: PruneSettings, seeds: Sequence[int], encoded: Path, models: Path, out: Path, *, state: Path
+    name: str,
+    settings: PruneSettings,
+    metric: MetricSetting,
+    seeds: Sequence[int],
+    encoded: Path,
+    models: Path,
+    out: Path,
+    *,
+    state: Path,
 ) -> None:
     """Prune the model of every seed in `models` and write `out` atomically.
 
@@ -26,7 +35,7 @@ def prune_system(
     if unpruned := unpruned_records(models, seeds, settings):
         _write(out, unpruned, models, models / STUDENT)
     else:
-        _prune_models(name, settings, seeds, encoded, models, out, state)
+        _prune_models(name, settings, metric, seeds, encoded, models, out, state)
 
 
 def unpruned_records(models: Path, seeds: Sequence[int], settings: PruneSettings) -> list[SeedPruning]:
@@ -47,7 +56,14 @@ def unpruned_records(models: Path, seeds: Sequence[int], settings: PruneSettings
 
 
 def _prune_models(
-    name: str, settings: PruneSettings, seeds: Sequence[int], encoded: Path, models: Path, out: Path, state: Path
+    name: str,
+    settings: PruneSettings,
+    metric: MetricSetting,
+    seeds: Sequence[int],
+    encoded: Path,
+    models: Path,
+    out: Path,
+    state: Path,
 ) -> None:
     """Prune the models that an interrupted call has not finished, and write `out`."""
     from epigram.inference.predictors.dataset_batches import default_device
@@ -59,10 +75,10 @@ def _prune_models(
     view = View.load(encoded)
     manifests = [read_json(models / f"seed-{seed}" / "manifest.json") for seed in seeds]
     on = hardware(manifests[0]["training"]["precision"], default_device())
-    with resume_folder(state, settings, view.fingerprint, manifests, on) as folder:
+    with resume_folder(state, settings, metric, view.fingerprint, manifests, on) as folder:
         for seed in seeds:
             if read_finished(folder / f"seed-{seed}") is None:
-                prune_model(name, view, models / f"seed-{seed}", settings, folder / f"seed-{seed}")
+                prune_model(name, view, models / f"seed-{seed}", settings, metric, folder / f"seed-{seed}")
         finished = [SeedPruning.from_dict(read_finished(folder / f"seed-{seed}")["about"]) for seed in seeds]
         _write(out, finished, folder, models / STUDENT)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from epigram.core.files import atomic_folder
+from epigram.evaluation.metrics.primary import MetricSetting
 from epigram.inference.predictors.dataset_batches import count_truncated, default_device, template_of
 from epigram.models.settings import System
 from epigram.process.display import echo
@@ -21,14 +22,14 @@ from epigram.training.train_model import train_model
 
 
 def checked_setup(
-    name: str, system: System, shared: Mapping[str, Any], encoded: Path, pretrained: Path
+    name: str, system: System, shared: Mapping[str, Any], metric: MetricSetting, encoded: Path, pretrained: Path
 ) -> tuple[SystemSetup, list[str]]:
     """Return the setup of the trainings of a system, and one warning per reason why shared settings have no effect.
 
     `shared` is the section `train` of params.yaml. Raises ParameterError for parts that do not fit together, and for a
     setting of the system's own without effect.
     """
-    setup = read_setup(name, system, shared, encoded, pretrained)
+    setup = read_setup(name, system, shared, metric, encoded, pretrained)
     view, data = setup.view, setup.data
     texts = None if view.unlabelled is None else str(view.unlabelled["file"])
     warnings = check_system(name, system, shared, data)

@@ -12,13 +12,15 @@ from epigram.data.sources.source import read_source
 from epigram.data.validation.data_report import render_page
 from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.validate import validate
+from epigram.evaluation.metrics.primary import MetricSetting, check_metric
 from epigram.process.display import echo
 
 
-def validate_corpus(settings: ValidateSettings, raw: Path, out: Path) -> None:
+def validate_corpus(settings: ValidateSettings, metric: MetricSetting, raw: Path, out: Path) -> None:
     """Write the three splits of the source in `raw`, corpus.json and the report to `out`, atomically.
 
-    Raises DataError, with all faults in one message, for a corpus that breaks a rule.
+    Raises DataError, with all faults in one message, for a corpus that breaks a rule, and ParameterError for a `metric`
+    that does not suit the corpus.
     """
     source = read_source(raw / "source.json")
     with atomic_folder(out) as folder:
@@ -26,6 +28,7 @@ def validate_corpus(settings: ValidateSettings, raw: Path, out: Path) -> None:
         spool.mkdir()
         headers = Counter[str]()
         result = validate(spool_corpus(source, raw, spool, headers), source, settings, headers)
+        check_metric(metric, result.corpus, declared=bool(source.labels))
         for name, part in result.parts.items():
             part.write(folder / f"{name}.parquet")
         shutil.rmtree(spool)

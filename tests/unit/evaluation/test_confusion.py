@@ -10,7 +10,7 @@ from epigram.evaluation.metrics import intervals, mistakes
 from epigram.evaluation.metrics.decisions import predict_labels
 from epigram.evaluation.metrics.intervals import distinct_rows
 from epigram.evaluation.metrics.mistakes import cells, most_confident_errors
-from epigram.evaluation.metrics.scoring import RowScores
+from epigram.evaluation.metrics.row_scores import RowScores
 from epigram.evaluation.metrics.slices import length_slices, slices
 from epigram.evaluation.tokens.token_metrics import examples
 from epigram.evaluation.tokens.tokens import LabelledWords

@@ -11,8 +11,11 @@ from epigram.evaluation.comparison.significance import holm, mcnemar, paired_boo
 from epigram.evaluation.metrics import intervals
 from epigram.evaluation.metrics.decisions import predict_labels
 from epigram.evaluation.metrics.multi_label import MultiLabelPredictions
-from epigram.evaluation.metrics.scoring import RowScores
+from epigram.evaluation.metrics.primary import metric_of
+from epigram.evaluation.metrics.row_scores import RowScores
 from epigram.evaluation.records.results import Interval
+
+MACRO_F1 = metric_of("macro_f1", "single", [])
 
 
 def accuracy_outcomes(correct: np.ndarray) -> RowScores:
@@ -70,7 +73,7 @@ def test_macro_f1_interval_is_that_of_drawing_rows_one_by_one(task, rare):
     truth, cuts = (labels, np.zeros((2, 0))) if task == "single" else (gold.astype(np.uint8), np.full((2, 3), 0.95))
     chances = generator.random((2, 240, 3)) + 0.5 * gold
     judged = predict_labels(task, truth, chances, cuts)
-    found = intervals.macro_f1_interval(judged, resamples=4000, confidence=0.95)
+    found = intervals.score_interval(MACRO_F1.rows(judged), resamples=4000, confidence=0.95)
     drawn = []
     for _ in range(1500):
         rows = generator.integers(0, 240, 240)
@@ -85,7 +88,7 @@ def test_micro_f1_of_several_labels_has_an_interval():
     gold = generator.random((150, 4)) < 0.4
     chances = np.clip(0.4 * gold + 0.6 * generator.random((150, 4)), 0, 1)[None]
     judged = predict_labels("multi", gold.astype(np.uint8), chances, np.full((1, 4), 0.5))
-    found = intervals.score_interval(judged.row_scores(), resamples=500, confidence=0.95)
+    found = intervals.score_interval(metric_of("micro_f1", "multi", []).rows(judged), resamples=500, confidence=0.95)
     assert found.value == pytest.approx(judged.scores()[0].micro_f1)
     assert found.low < found.value < found.high
 
@@ -98,9 +101,10 @@ def test_the_classes_of_rows_give_the_interval_of_their_indicators(classes: int,
     said = np.where(draw.random((seeds, 80)) < 0.6, gold, draw.integers(0, classes, (seeds, 80)))
     one_hot = np.arange(classes)
     chances = said[..., None] == one_hot
-    sparse, counts = predict_labels("single", gold, chances.astype(float), np.zeros((seeds, 0))).distinct_rows()
-    dense, expected = MultiLabelPredictions(chances, chances, gold[:, None] == one_hot).distinct_rows()
-    np.testing.assert_array_equal(sparse.toarray(), dense)
+    one = MACRO_F1.rows(predict_labels("single", gold, chances.astype(float), np.zeros((seeds, 0))))
+    many = MACRO_F1.rows(MultiLabelPredictions(chances, chances, gold[:, None] == one_hot))
+    (first, counts), (place, expected) = (intervals.distinct_rows(each.codes) for each in (one, many))
+    np.testing.assert_array_equal(one.columns(first).toarray(), many.columns(place))
     np.testing.assert_array_equal(counts, expected)
 
 
@@ -121,9 +125,9 @@ def test_the_interval_of_many_classes_is_that_of_all_multinomial_draws(monkeypat
     gold = draw.integers(0, 30, 900)
     said = np.where(draw.random(900) < 0.7, gold, draw.integers(0, 30, 900))
     judged = predict_labels("single", gold, np.eye(30)[said][None], np.zeros((1, 0)))
-    found = intervals.macro_f1_interval(judged, resamples=4000, confidence=0.95)
+    found = intervals.score_interval(MACRO_F1.rows(judged), resamples=4000, confidence=0.95)
     monkeypatch.setattr(intervals, "draw_rare", intervals.draw_counts)
-    wanted = intervals.macro_f1_interval(judged, resamples=4000, confidence=0.95)
+    wanted = intervals.score_interval(MACRO_F1.rows(judged), resamples=4000, confidence=0.95)
     assert (found.low, found.high) != (wanted.low, wanted.high)
     assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), abs=2e-3)
     assert found.value == wanted.value

@@ -19,6 +19,7 @@ from epigram.core.errors import ParameterError
 from epigram.evaluation.comparison.comparison import compare
 from epigram.evaluation.ensemble.build_ensemble import build
 from epigram.evaluation.evaluate_system import evaluate_system
+from epigram.evaluation.metrics.primary import metric_of
 from epigram.evaluation.records.results import Evaluated, read_evaluation, write_evaluation
 from epigram.evaluation.records.split_record import SplitRecord
 from epigram.evaluation.records.summary import Corpus
@@ -56,7 +57,7 @@ def evaluated(
     """Return the evaluation of probabilities (K, N, C)."""
     return evaluate_system(
         name,
-        Target(task="single", labels=[f"c{n}" for n in range(dev.shape[2])]),
+        Target(task="single", labels=[f"c{n}" for n in range(dev.shape[2])], metric=metric_of("auto", "single", [])),
         seeds=list(range(len(dev))),
         dev=splits[0],
         test=splits[1],

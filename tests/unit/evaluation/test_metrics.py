@@ -17,8 +17,9 @@ from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.evaluation.comparison.scored_system import scored_system
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.metrics import counts as metrics
-from epigram.evaluation.metrics.intervals import macro_f1_interval
+from epigram.evaluation.metrics.intervals import score_interval
 from epigram.evaluation.metrics.multi_label import MultiLabelPredictions
+from epigram.evaluation.metrics.primary import metric_of
 from epigram.evaluation.metrics.registry import METRICS, scores_of, sentence_scores
 from epigram.evaluation.records.pruning_record import Point, PruningRecord, SeedPruning
 from epigram.evaluation.records.results import SPLITS, Evaluated, Metrics, Scores, read_evaluation, write_evaluation
@@ -27,7 +28,7 @@ from epigram.evaluation.splits import SystemOutput, Target
 from epigram.evaluation.tuning.thresholds import tuned_thresholds
 from tests.support.evaluation_samples import SETTINGS, cost, probabilities, split, system, words
 
-TWO = Target(task="single", labels=["neg", "pos"])
+TWO = Target(task="single", labels=["neg", "pos"], metric=metric_of("auto", "single", []))
 
 
 @pytest.fixture
@@ -117,7 +118,7 @@ def test_several_labels_of_which_one_never_occurs_score_as_in_scikit_learn():
     judged = MultiLabelPredictions(said[None].astype(float), said[None], gold)
     wanted = sklearn.f1_score(gold, said, average="macro", zero_division=0)
     assert scores_of(metrics.multi_label_counts(gold, said[None]))[0].macro_f1 == pytest.approx(wanted)
-    found = macro_f1_interval(judged, resamples=200, confidence=0.95)
+    found = score_interval(metric_of("macro_f1", "multi", []).rows(judged), resamples=200, confidence=0.95)
     assert found.value == pytest.approx(wanted)
     assert found.low < wanted < found.high < 0.75
 
@@ -224,6 +225,17 @@ def test_no_threshold_of_a_frequent_label_can_move_and_raise_micro_f1() -> None:
     assert reached > max(micro_f1(gold, chances, t) for t in np.unique(chances)) + 0.03
 
 
+def test_each_label_has_the_threshold_of_its_own_f1() -> None:
+    """The thresholds of the frequent labels have the best F1 of each label, and a higher macro-F1 than the others."""
+    gold, chances = drawn()
+    cuts, common = tuned_thresholds(gold, chances, per_label=True), tuned_thresholds(gold, chances)
+    for c in range(3):
+        best = max(sklearn.f1_score(gold[:, c], chances[:, c] > t, zero_division=0) for t in np.unique(chances[:, c]))
+        assert sklearn.f1_score(gold[:, c], chances[:, c] > cuts[c]) == pytest.approx(best)
+    macro = [sklearn.f1_score(gold, chances > each, average="macro", zero_division=0) for each in (cuts, common)]
+    assert macro[0] > macro[1]
+
+
 def test_a_rare_label_takes_the_best_threshold_of_all_labels_together() -> None:
     gold, chances = drawn()
     together = max(micro_f1(gold, chances, t) for t in np.unique(chances))
@@ -269,7 +281,7 @@ def evaluated(*, plain: int, test: np.ndarray) -> Metrics:
     right = np.where(truth.labels[:, None] == np.arange(2), 0.9, 0.1)
     return evaluate_system(
         "mine",
-        Target(task="single", labels=["no", "yes"], plain=plain),
+        Target(task="single", labels=["no", "yes"], metric=metric_of("auto", "single", []), plain=plain),
         seeds=[0],
         dev=truth,
         test=truth,
@@ -305,7 +317,7 @@ def test_the_thresholds_of_the_models_label_dev_and_test_and_are_those_of_the_re
     found = [
         evaluate_system(
             "student",
-            Target(task="multi", labels=["no", "yes"]),
+            Target(task="multi", labels=["no", "yes"], metric=metric_of("auto", "multi", [])),
             seeds=[0],
             dev=truth,
             test=truth,
@@ -332,7 +344,12 @@ def test_the_labels_of_dev_and_test_are_above_the_thresholds_of_the_model(split:
         for said, gold in (([0.4, 0.2, 0.45, 0.1], [1, 0, 1, 0]), ([0.9, 0.5, 0.6, 0.8], [1, 0, 0, 1]))
     )
     metrics: Any = SimpleNamespace(
-        score="micro_f1", task="multi", labels=["a"], decision="threshold", seeds=[SimpleNamespace(thresholds=[0.3])]
+        score="micro_f1",
+        cost=None,
+        task="multi",
+        labels=["a"],
+        decision="threshold",
+        seeds=[SimpleNamespace(thresholds=[0.3])],
     )
     evaluation = Evaluated(metrics=metrics, dev=dev, test=test)
     assert getattr(scored_system(evaluation), split).possible.tolist() == [counted]

@@ -20,7 +20,8 @@ from epigram.evaluation.ensemble.build_ensemble import build
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.metrics.decisions import predict_labels
 from epigram.evaluation.metrics.intervals import fold_spread
-from epigram.evaluation.metrics.scoring import RowScores
+from epigram.evaluation.metrics.primary import metric_of
+from epigram.evaluation.metrics.row_scores import RowScores
 from epigram.evaluation.quality.examine_train import shares_of
 from epigram.evaluation.quality.out_of_fold import predict_out_of_fold, stratified_order, text_features
 from epigram.evaluation.records.results import Cost, Evaluated, read_evaluation, write_evaluation
@@ -212,7 +213,7 @@ def evaluated_on(
     output = SystemOutput(probabilities=np.where(known > 0.5, sure, 1 - sure))
     return evaluate_system(
         name,
-        Target(task="single", labels=["neg", "pos"]),
+        Target(task="single", labels=["neg", "pos"], metric=metric_of("auto", "single", [])),
         seeds=[0],
         dev=truth,
         test=truth,
@@ -271,7 +272,7 @@ def test_the_rows_of_a_fold_are_labelled_by_the_other_folds_in_the_evaluation_an
     output = SystemOutput(probabilities=known)
     found = evaluate_system(
         "many",
-        Target(task="multi", labels=["neg", "pos"]),
+        Target(task="multi", labels=["neg", "pos"], metric=metric_of("auto", "multi", [])),
         seeds=[0],
         dev=truth,
         test=truth,

@@ -164,7 +164,7 @@ def test_pipelines_cross_validation_and_a_grid_search_take_it() -> None:
 def test_the_parameters_reach_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {}
     monkeypatch.setattr(classifier, "fit", lambda texts, labels, **settings: given.update(settings))
-    settings = {"budget": "9s", "language": "zh", "verbose": True}
+    settings = {"budget": "9s", "metric": "macro_f1", "language": "zh", "verbose": True}
     Classifier(**settings).fit(*shop())
     assert given == settings
 

@@ -81,6 +81,17 @@ def test_the_report_names_the_chosen_system(model: FittedModel, monkeypatch: pyt
 
 
 @pytest.mark.usefixtures("no_encoder")
+def test_the_metric_reaches_every_step(capsys: pytest.CaptureFixture[str]) -> None:
+    model = epigram.fit(*shop(), budget="60s", metric="f1:room")
+    assert model.summary.score == "f1:room"
+    assert ": F1 of room 95.5 on held-out texts" in capsys.readouterr().err
+    with pytest.raises(ParameterError, match="metric has 'rom', which is not a label: did you mean 'room'"):
+        epigram.fit(*shop(), budget="60s", metric="f1:rom", verbose=False)
+    with pytest.raises(ParameterError, match=r"^fit: metric is 'f2'; expected auto, "):
+        epigram.fit(*shop(), metric="f2", verbose=False)
+
+
+@pytest.mark.usefixtures("no_encoder")
 def test_several_labels_of_a_text_are_learned() -> None:
     texts, labels = shop(80)
     both = [f"{first} and {second}" for first, second in zip(texts[::2], texts[1::2], strict=True)]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from epigram.core.files import write_json
+from epigram.evaluation.metrics.primary import read_metric
 from epigram.evaluation.settings import CompareSettings
 from epigram.fitting.inputs import write_raw
 from epigram.fitting.record import FitRecord, write_record
@@ -28,7 +29,10 @@ FACTS = {"dataset": "texts", "data": "", "seed": 4, "dev_accuracy": 0.5, "epoch"
 
 def fitted(folder: Path) -> Steps:
     """Return steps that have trained an SVM and a frozen encoder, as far as the record reads their files."""
-    settings = StepSettings(seeds=(4,), compare=CompareSettings(alpha=0.1, prefer="best"), train={"max_length": 32})
+    metric = read_metric({"cost": {"food": {"room": 3.0}}}, "")
+    settings = StepSettings(
+        seeds=(4,), metric=metric, compare=CompareSettings(alpha=0.1, prefer="best"), train={"max_length": 32}
+    )
     steps = Steps(folder, settings)
     write_raw(*shop(), text="review", label="stars", language="zh", folder=folder / "raw")
     steps.views = {"sentences": ViewSettings(**ENCODED), "token": ViewSettings(), "unused": ViewSettings(prompt=True)}
@@ -60,6 +64,7 @@ def test_the_record_has_what_the_chosen_model_needs(
     record = FitRecord.of(steps.chosen)
     assert record.reading(Path("a.csv")) == {"text": "review", "label": "stars", "language": "zh", "options": {}}
     assert record.params == {
+        **{"metric": {"cost": {"food": {"room": 3.0}}}},
         **{"dataset": "texts", "seeds": [4], "views": views, "systems": systems},
         **{name: {} for name in ("validate", "examine", "augment", "encode", "ensemble")},
         **{"pos_table": {"tagger": "none"}, "train": {"max_length": 32}, "prune": {"enabled": False}},

@@ -45,13 +45,13 @@ def test_a_pruned_model_has_its_own_parameters_and_weights(saved: tuple[Any, Pat
     drops = {tol: PruneSettings(threshold=0.0, rule="shallowest", tolerance=tol, epochs=1) for tol in (1.0, 0.9)}
     found = []
     for tolerance, settings in drops.items():
-        prune_model("mine", view, folder, settings, tmp_path / str(tolerance))
+        prune_model("mine", view, folder, settings, "auto", tmp_path / str(tolerance))
         found.append(manifest(tmp_path / str(tolerance))["provenance"])
     before = manifest(folder)["provenance"]
     assert {key for key in before if found[0][key] != before[key]} == {"parameters", "weights"}
     assert found[0]["parameters"] != found[1]["parameters"]
     assert found[0]["weights"] == sha256(tmp_path / "1.0/model.safetensors")
-    prune_model("mine", view, folder, PruneSettings(threshold=1.0), tmp_path / "whole")
+    prune_model("mine", view, folder, PruneSettings(threshold=1.0), "auto", tmp_path / "whole")
     assert manifest(tmp_path / "whole")["provenance"] == before
 
 

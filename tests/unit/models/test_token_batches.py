@@ -14,8 +14,9 @@ from torch import nn
 from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
 from epigram.models.batches import UNLABELLED, TextBatches
-from epigram.models.predict import batch_limits, dev_score, predict
+from epigram.models.predict import batch_limits, predict
 from epigram.nn.layers.types import Prediction, Tokens
+from epigram.training.dev_score import DevScore
 
 LENGTHS = [3, 0, 5, 1, 9]  # the second text is empty; the last is truncated
 
@@ -101,15 +102,15 @@ def test_predictions_of_tokens_come_back_in_the_order_of_the_texts(monkeypatch: 
     assert labels.tolist() == [0, 1, 2, UNLABELLED, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2]
     known = labels >= 0
     assert predicted.tokens.argmax(1)[known].tolist() == labels[known].tolist()
-    assert dev_score(predicted, texts, "token") == 1.0
-    assert dev_score(predicted, texts, "sentence") == pytest.approx(0.6)
-    assert dev_score(predicted, texts, "mean") == pytest.approx(0.8)
+    assert DevScore("token").of(predicted, texts) == 1.0
+    assert DevScore("sentence").of(predicted, texts) == pytest.approx(0.6)
+    assert DevScore("mean").of(predicted, texts) == pytest.approx(0.8)
 
 
 def test_stopping_on_tokens_needs_labels_of_tokens() -> None:
     predicted = predict(Echo(), batches([], []))
     with pytest.raises(ParameterError, match=r"train\.stop_on needs token labels, and the data have none"):
-        dev_score(predicted, batches([], [], labelled=False), "token")
+        DevScore("token").of(predicted, batches([], [], labelled=False))
 
 
 def test_tokens_stay_in_the_memory_that_they_are_given_in(tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from epigram.evaluation.metrics.decisions import predict_labels
+from epigram.evaluation.metrics.primary import metric_of
 from epigram.evaluation.metrics.scoring import SplitPredictions
 from epigram.monitoring.challenge import Promotion, decide
 
 LABELS = ["a", "b", "c"]
+ACCURACY, MICRO_F1 = (metric_of("auto", task, LABELS) for task in ("single", "multi"))
 GOLD = np.repeat([0, 1, 2], [100, 80, 20])
 
 
@@ -21,7 +23,7 @@ def said(right: list[float], seed: int) -> SplitPredictions:
 
 def decision(challenger: list[float], champion: list[float], **bar: float) -> Promotion:
     asked = {"alpha": 0.05, "margin": 0.05} | bar
-    return decide(said(challenger, 1), said(champion, 2), LABELS, names=("new", "old"), **asked)
+    return decide(said(challenger, 1), said(champion, 2), LABELS, metric=ACCURACY, names=("new", "old"), **asked)
 
 
 def test_a_better_model_is_promoted() -> None:
@@ -52,7 +54,7 @@ def test_a_class_that_is_not_in_the_development_set_cannot_be_judged() -> None:
     new, old = (
         predict_labels("single", gold, np.eye(3)[answers][None], np.zeros((1, 0))) for answers in (gold, gold + 1)
     )
-    found = decide(new, old, LABELS, names=("new", "old"), alpha=0.05, margin=0.05)
+    found = decide(new, old, LABELS, metric=ACCURACY, names=("new", "old"), alpha=0.05, margin=0.05)
     assert found.promoted and [change.label for change in found.classes] == ["a"]
 
 
@@ -61,7 +63,7 @@ def test_several_labels_a_text() -> None:
     noisy = np.where(np.random.default_rng(1).random((200, 3)) < 0.3, 1 - gold, gold)
     cuts = np.full((1, 3), 0.5)
     new, old = (predict_labels("multi", gold, answers[None].astype(float), cuts) for answers in (gold, noisy))
-    found = decide(new, old, LABELS, names=("new", "old"), alpha=0.05, margin=0.05)
+    found = decide(new, old, LABELS, metric=MICRO_F1, names=("new", "old"), alpha=0.05, margin=0.05)
     assert found.promoted and found.p is not None and found.p < 0.05
 
 
@@ -77,7 +79,7 @@ def with_f1(c_right: int, b_right: int) -> SplitPredictions:
 
 def test_a_class_may_lose_exactly_the_margin() -> None:
     new, old = with_f1(30, 100), with_f1(31, 0)  # c falls from 0.62 to 0.60; 0.62 - 0.60 is above 0.02 as floats
-    bar = {"names": ("new", "old"), "alpha": 0.05}
+    bar = {"metric": ACCURACY, "names": ("new", "old"), "alpha": 0.05}
     assert 0.62 - 0.60 > 0.02
     assert decide(new, old, LABELS, margin=0.02, **bar).promoted
     refused = decide(new, old, LABELS, margin=0.019, **bar)
@@ -93,5 +95,5 @@ def test_a_class_that_other_texts_are_taken_for_loses_f1_though_all_of_its_texts
     first, second = (
         predict_labels("single", gold, np.eye(3)[answers][None], np.zeros((1, 0))) for answers in (new, old)
     )
-    found = decide(first, second, LABELS, names=("new", "old"), alpha=0.05, margin=0.05)
+    found = decide(first, second, LABELS, metric=ACCURACY, names=("new", "old"), alpha=0.05, margin=0.05)
     assert not found.promoted and "F1 of class 'c' (10 texts) drops from 100.0 to 66.7" in found.reason

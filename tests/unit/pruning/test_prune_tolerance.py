@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from epigram.evaluation.metrics.primary import metric_of
 from epigram.pruning import depth
 from epigram.pruning.settings import PruneSettings
 from epigram.training.config import TrainingConfig
@@ -32,13 +33,20 @@ def pruned(before: float, after: float, tolerance: float, patch: pytest.MonkeyPa
     record = SimpleNamespace(score=(after, 0.0), accuracy=after)
     patch.setattr(depth, "layer_accuracies", lambda *_: [0.5, 0.9, 0.9])
     patch.setattr(depth, "predict", lambda *_, **__: None)
-    patch.setattr(depth, "dev_score", lambda *_: before)
-    patch.setattr(depth, "label_objective", lambda *_: None)
+    patch.setattr(depth.DevScore, "of", lambda *_: before)
+    patch.setattr(depth, "label_objective", lambda *_, **__: None)
     patch.setattr(depth, "Trainer", lambda *_, **__: SimpleNamespace(run=lambda: record))
     settings = PruneSettings(rule="shallowest", tolerance=tolerance)
     data: Any = object()
     return depth.prune(
-        Stack(), data, data, classes=2, settings=settings, config=TrainingConfig(learning_rate=0.1), seed=0
+        Stack(),
+        data,
+        data,
+        classes=2,
+        settings=settings,
+        config=TrainingConfig(learning_rate=0.1),
+        seed=0,
+        metric=metric_of("auto", "single", []),
     )
 
 

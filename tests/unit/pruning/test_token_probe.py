@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 
 from epigram.core.arrays import Ragged
+from epigram.evaluation.metrics.primary import metric_of
 from epigram.models.batches import TextBatches
 from epigram.pruning.depth import PruningResult, layer_accuracies, prune
 from epigram.pruning.settings import PruneSettings
 from epigram.pruning.token_probe import labelled_texts, probe_tokens
 from epigram.training.config import TrainingConfig
+from epigram.training.dev_score import DevScore
 from tests.support.layered import CLASS, FIRST, RIGHT, layers_of, tagger_of
 
 WORDS = [0, 0, 1, 2, 4, 6]
@@ -45,7 +47,16 @@ def pruned(layers: list[list[int]], scored: Any, train: TextBatches = SINGLE) ->
         stop_on=scored, weight_decay=0.0, schedule="constant", precision="fp32", learning_rate=STILL
     )
     settings = PruneSettings(threshold=0.7, rule="shallowest", tolerance=1.0, epochs=1)
-    return prune(tagger_of(*layers), train, SINGLE, classes=2, settings=settings, config=config, seed=0)
+    return prune(
+        tagger_of(*layers),
+        train,
+        SINGLE,
+        classes=2,
+        settings=settings,
+        config=config,
+        seed=0,
+        metric=metric_of("auto", "single", []),
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +72,7 @@ def pruned(layers: list[list[int]], scored: Any, train: TextBatches = SINGLE) ->
 def test_each_layer_is_scored_by_the_labels_that_select_the_model(scored: Any, alphas: list[float]) -> None:
     """The token layer predicts class 0 for all texts. Class 0 is the plain one, so its F1* is 0."""
     model = tagger_of(TOKEN_LAYER, CLASS_LAYER)
-    assert layer_accuracies(model, SINGLE, SINGLE, 2, "fp32", scored) == pytest.approx(alphas)
+    assert layer_accuracies(model, SINGLE, SINGLE, 2, "fp32", DevScore(scored)) == pytest.approx(alphas)
 
 
 @pytest.mark.parametrize(

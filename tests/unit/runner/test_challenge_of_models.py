@@ -14,6 +14,7 @@ import pytest
 
 from epigram.core.config_types import validate_as
 from epigram.core.files import write_json
+from epigram.evaluation.metrics.primary import metric_of
 from epigram.evaluation.records.results import Task, write_files
 from epigram.evaluation.settings import EvaluateSettings
 from epigram.monitoring.challenge import Promotion
@@ -51,7 +52,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def decided(place: Path, monkeypatch: pytest.MonkeyPatch, system: str) -> Promotion:
+def decided(place: Path, monkeypatch: pytest.MonkeyPatch, system: str, metric: str = "auto") -> Promotion:
     """Compare the model `chosen`, of `system`, with the champion, the model `model`."""
 
     def entry(model: str) -> Any:
@@ -61,7 +62,7 @@ def decided(place: Path, monkeypatch: pytest.MonkeyPatch, system: str) -> Promot
     for name, value in (("current", entry("old")), ("rolled_back", None), ("restore", place)):
         monkeypatch.setattr(challenge.champion, name, lambda *_, value=value: value)
     stages: Any = SimpleNamespace(find=lambda name: place / name)
-    settings: Any = SimpleNamespace(retrain=RetrainSettings())
+    settings: Any = SimpleNamespace(retrain=RetrainSettings(), metric=metric)
     run: Any = SimpleNamespace(comparison={"chosen_system": system, "chosen_seed": 1})
     return challenge.challenge(place, place, stages, run, settings).decision
 
@@ -94,7 +95,7 @@ def test_the_score_of_stored_predictions_is_that_of_the_report(place: Path, task
     write_files(place, evaluation)
     for seed in evaluation.metrics.seeds:
         found = challenge.read_predictions(place, seed.seed)
-        assert found.row_scores().scores().tolist() == pytest.approx([seed.dev_score])
+        assert metric_of("auto", task, []).score(found) == pytest.approx(seed.dev_score)
 
 
 def test_the_champion_s_entry_has_the_hashes_of_its_manifest(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +108,7 @@ def test_the_champion_s_entry_has_the_hashes_of_its_manifest(place: Path, monkey
     comparison = {"chosen_system": "mlp", "chosen_seed": 0}
     run: Any = SimpleNamespace(name="run", dataset="x", revision="commit", comparison=comparison)
     settings: Any = SimpleNamespace(evaluate=EvaluateSettings(resamples=100))
-    hashes = challenge._new_entry(place, run, chosen, place, new, settings).hashes
+    hashes = challenge._new_entry(place, run, chosen, place, metric_of("auto", "single", LABELS), new, settings).hashes
     assert hashes.provenance == made_of
     assert hashes.model == sha256((chosen / "manifest.json").read_bytes()).hexdigest()
     kept = json.dumps({"data": "1", "code": "2", "params": "3", "model": "4"})

@@ -56,6 +56,27 @@ def run(raw: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.main()
 
 
+@pytest.mark.parametrize(
+    ("metric", "message"),
+    [
+        ("f1:godo", "metric has 'godo', which is not a label: did you mean 'good'?"),
+        ("{cost: {good: {worse: 2}}}", "metric.cost has 'worse', which is not a label: allowed: bad, good"),
+        ("token_f1", "metric is 'token_f1', but texts have labels of their own; set it to auto"),
+        ("f2", "params.yaml: metric is 'f2'; expected auto, "),
+    ],
+)
+def test_a_metric_that_does_not_suit_the_data_is_refused(
+    here: Path, monkeypatch: pytest.MonkeyPatch, metric: str, message: str
+) -> None:
+    with (here / "params.yaml").open("a", encoding="utf-8") as params:
+        params.write(f"metric: {metric}\n")
+    monkeypatch.setattr(sys, "argv", ["validate", str(raw_folder(here / "raw", ROWS)), str(here / "out")])
+    with pytest.raises(ParameterError) as refused:
+        stage.main.__wrapped__()
+    assert str(refused.value).startswith(message) and "\n" not in str(refused.value)
+    assert not (here / "out").exists()
+
+
 def test_a_sound_corpus_becomes_three_splits(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(raw_folder(here / "raw", ROWS), here / "out", monkeypatch)
     assert sorted(path.name for path in (here / "out").iterdir()) == OUTPUTS

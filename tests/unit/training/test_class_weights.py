@@ -94,7 +94,7 @@ def test_pruning_fine_tunes_with_the_same_loss(view: View, tmp_path: Path, monke
 
     monkeypatch.setattr(Classification, "prepare", noted)
     settings = PruneSettings(threshold=0.0, rule="shallowest", tolerance=1.0, epochs=1)
-    prune_model("mine", view, tmp_path / "model", settings, tmp_path / "pruned")
+    prune_model("mine", view, tmp_path / "model", settings, "auto", tmp_path / "pruned")
     (options,) = found
     assert options.weight is not None and options.focal_gamma == 2.0
     assert sorted(options.weight.tolist()) == pytest.approx([1000 / 1900, 10.0])

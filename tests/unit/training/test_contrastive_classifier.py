@@ -243,7 +243,9 @@ def test_the_saved_model_answers_like_the_trained_one(encoded: Any, tmp_path: Pa
     texts = batches_of(view, "dev", template_of(view, config.max_length, trained), torch.device("cpu"))
     trained.temperature.fill_(float(saved.model.temperature))
     assert_array_equal(predict(saved.model, texts).logits, predict(trained, texts).logits)
-    prune_model("x", view, tmp_path / "trained", PruneSettings(rule="shallowest", tolerance=1.0), tmp_path / "pruned")
+    prune_model(
+        "x", view, tmp_path / "trained", PruneSettings(rule="shallowest", tolerance=1.0), "auto", tmp_path / "pruned"
+    )
     about = read_finished(tmp_path / "pruned")["about"]  # it would be fine-tuned on labels
     assert (about["accepted"], about["depth_full"], about["depth"]) == (False, 2, 2)
     assert about["reason"] == "the head is fitted to the encoder as it is"

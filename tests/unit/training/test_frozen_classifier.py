@@ -15,6 +15,7 @@ from scipy.special import logsumexp
 from torch import nn
 
 from epigram.core.errors import ParameterError
+from epigram.evaluation.metrics.primary import metric_of
 from epigram.models.classifier import NeuralClassifier
 from epigram.models.predict import predict
 from epigram.models.recipe import HEADS, parse_part
@@ -235,7 +236,15 @@ def test_it_is_not_pruned() -> None:
     model, texts = build(recipe), texts_of(recipe)
     settings = PruneSettings(threshold=1.0, tolerance=1.0)
     result = prune(
-        model, texts, texts, classes=3, settings=settings, config=TrainingConfig(), seed=0, by_gradient=False
+        model,
+        texts,
+        texts,
+        classes=3,
+        settings=settings,
+        config=TrainingConfig(),
+        seed=0,
+        by_gradient=False,
+        metric=metric_of("auto", "single", []),
     )
     assert (result.accepted, result.reason, result.model.depth) == (
         False,
@@ -248,7 +257,9 @@ def test_the_prune_stage_does_not_prune_it(encoded: Any, tmp_path: Path) -> None
     view, recipe = encoded(EN, "en"), recipe_of(NAME)
     config = replace(configure("x", recipe), threads=1)
     train_seed("x", recipe, config, view, None, 0, tmp_path / "trained")
-    prune_model("x", view, tmp_path / "trained", PruneSettings(threshold=1.0, tolerance=1.0), tmp_path / "pruned")
+    prune_model(
+        "x", view, tmp_path / "trained", PruneSettings(threshold=1.0, tolerance=1.0), "auto", tmp_path / "pruned"
+    )
     about = read_finished(tmp_path / "pruned")["about"]
     found = about["reason"], about["accepted"], about["depth_full"], about["depth"]
     assert found == ("the head is fitted to the encoder as it is", False, 2, 2)

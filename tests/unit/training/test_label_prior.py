@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from numpy.typing import NDArray
 
 from epigram.core.arrays import Ragged
+from epigram.evaluation.metrics.primary import metric_of
 from epigram.inference.predictors.dataset_batches import batches_of
 from epigram.inference.predictors.predictor import Predictor
 from epigram.models.batches import TextBatches
@@ -92,6 +93,14 @@ def test_a_prior_with_a_lower_score_is_not_worth_it() -> None:
     plain, prior, labels = np.array([0.69] * 5), np.array([0.01] * 4 + [0.7]), np.zeros(5, int)
     assert not is_worth(predicted(prior), predicted(plain), labels)
     assert is_worth(predicted(prior), predicted(plain + 0.1), labels)  # of which none is right
+
+
+def test_a_prior_is_judged_by_the_metric() -> None:
+    """With the prior, four of five texts of label 0 are right instead of all; the log loss is lower."""
+    plain, prior, labels = np.array([0.69] * 5), np.array([0.01] * 4 + [0.7]), np.zeros(5, int)
+    for setting, worth in (("auto", False), ("balanced_accuracy", False), ("log_loss", True)):
+        metric = metric_of(setting, "single", ["a", "b"])
+        assert is_worth(predicted(prior), predicted(plain), labels, metric) == worth
 
 
 def predicted(losses: NDArray[Any], *, multi: bool = False) -> Predicted:

@@ -89,7 +89,7 @@ def test_a_pruned_model_has_a_temperature_of_its_own(tmp_path: Path, encoded: Ca
     view, folder = encoded(corpus, language="en"), tmp_path / "model"
     train_seed("mine", RECIPE, CONFIG, view, None, 0, folder)
     settings = PruneSettings(threshold=0.0, rule="shallowest", tolerance=1.0, epochs=1)
-    prune_model("mine", view, folder, settings, tmp_path / "pruned")
+    prune_model("mine", view, folder, settings, "auto", tmp_path / "pruned")
     model = load(tmp_path / "pruned").model
     assert model.depth < load(folder).model.depth
     wanted = best_temperature(raw(tmp_path / "pruned", view, "dev"), np.array(view.split("dev").labels))

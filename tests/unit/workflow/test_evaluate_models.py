@@ -65,7 +65,7 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
     monkeypatch.setattr(step, "sha256", lambda _: "")
     folders = (tmp_path / "validated", view.folder, tmp_path / "pruned", tmp_path / "out")
     settings = EvaluateSettings(timing_texts=9)
-    step.evaluate_models("mine", settings, [7, 2, 5], *folders, speed=tmp_path / "speed")
+    step.evaluate_models("mine", settings, "auto", [7, 2, 5], *folders, speed=tmp_path / "speed")
     assert given["seeds"] == [7, 2, 5]
     passed = {"dev_output": "dev", "test_output": "test", "costs": "cost", "alone": "alone", "thresholds": "thresholds"}
     for key, name in {**passed, "temperatures": "temperature"}.items():

@@ -17,7 +17,7 @@ from epigram.inference.predictors.dataset_batches import batches_of
 from epigram.inference.predictors.measure import measure
 from epigram.models import precision
 from epigram.models.complexity import flops
-from epigram.models.predict import predict, text_scores
+from epigram.models.predict import predict
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import load
 from epigram.models.settings import System
@@ -28,6 +28,7 @@ from epigram.pruning.settings import PruneSettings
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.config import configure
+from epigram.training.dev_score import TEXTS
 from epigram.training.distributed.resources import resolve_threads
 from epigram.training.frozen.probe import probe
 from epigram.training.resume import read_finished
@@ -86,7 +87,7 @@ def test_fine_tuning_sees_no_token_label_that_training_did_not(tmp_path: Path, p
     shown, hidden = (tagged(tmp_path / str(marked), pos, marked=marked) for marked in (True, False))
     folder = trained(shown, tmp_path / "model", {"kind": "tagger"}, token_supervision=0.0, epochs=2)
     for name, view in (("first", shown), ("second", hidden)):
-        prune_model("mine", view, folder, DROPS, tmp_path / name)
+        prune_model("mine", view, folder, DROPS, "auto", tmp_path / name)
         assert read_finished(tmp_path / name)["about"]["accepted"]
     first, second = (load(tmp_path / name).model.state_dict() for name in ("first", "second"))
     assert all(torch.equal(first[name], second[name]) for name in first)
@@ -95,7 +96,7 @@ def test_fine_tuning_sees_no_token_label_that_training_did_not(tmp_path: Path, p
 def test_a_pruned_model_notes_the_accuracy_of_its_texts_whatever_training_stops_on(tmp_path: Path, pos: Path) -> None:
     view = tagged(tmp_path, pos)
     folder = trained(view, tmp_path / "model", {"kind": "tagger"}, stop_on="token", epochs=2)
-    prune_model("mine", view, folder, DROPS, tmp_path / "pruned")
+    prune_model("mine", view, folder, DROPS, "auto", tmp_path / "pruned")
     saved = load(tmp_path / "pruned")
     dev = batches_of(view, "dev", saved.frame)
     predicted = predict(saved.model, dev)
@@ -123,7 +124,7 @@ BLOCK = 4 * (16 * 16 + 16) + 2 * (16 * 16 + 16) + 2 * 2 * 16  # parameters: atte
 def test_each_depth_has_its_accuracy_and_costs_a_layer_more_than_the_one_before(tmp_path: Path, pos: Path) -> None:
     view = tagged(tmp_path, pos)
     folder = trained(view, tmp_path / "model", {"kind": "linear"}, epochs=1)
-    prune_model("mine", view, folder, DROPS, tmp_path / "pruned")
+    prune_model("mine", view, folder, DROPS, "auto", tmp_path / "pruned")
     about, facts, saved = read_finished(tmp_path / "pruned")["about"], read_json(folder / "manifest.json"), load(folder)
     assert (about["accepted"], about["depth_full"], about["depth"]) == (True, 3, 1)
     table = about["tradeoff"]
@@ -134,8 +135,8 @@ def test_each_depth_has_its_accuracy_and_costs_a_layer_more_than_the_one_before(
     steps = np.diff([point["flops"] for point in table])
     assert steps[0] == steps[1] > 0
     train, dev = (batches_of(view, split, saved.frame) for split in ("train", "dev"))
-    assert [point["classifier_score"] for point in table] == text_scores(
-        probe(saved.model, train, dev, 2), dev, "sentence", multi=False
+    assert [point["classifier_score"] for point in table] == TEXTS.of_parts(
+        probe(saved.model, train, dev, 2), dev, multi=False
     )
 
 
@@ -145,7 +146,7 @@ def test_what_each_depth_costs_is_the_cost_of_a_dev_text(tmp_path: Path, pos: Pa
     dev = [(f"{text} {text}", label) for text, label in train[:16]]
     view = encoded_in(tmp_path, pos, {"train": train, "dev": dev, "test": train[:8]}, "en")
     folder = trained(view, tmp_path / "model", {"kind": "linear"}, epochs=1)
-    prune_model("mine", view, folder, REFUSED, tmp_path / "pruned")
+    prune_model("mine", view, folder, REFUSED, "auto", tmp_path / "pruned")
     saved = load(folder)
     assert read_finished(tmp_path / "pruned")["about"]["tradeoff"][-1]["flops"] == flops(saved.model, 8, saved.frame)
 
@@ -162,10 +163,10 @@ def test_what_each_depth_costs_is_counted_on_the_cpu(
         return found[-1]
 
     monkeypatch.setattr(depth, "prune", noted)
-    prune_model("mine", view, folder, REFUSED, tmp_path / "cpu")
+    prune_model("mine", view, folder, REFUSED, "auto", tmp_path / "cpu")
     monkeypatch.setattr(depth, "prune", lambda model, *_, **__: replace(found[0], model=model))
     monkeypatch.setattr(dataset_batches, "default_device", lambda: torch.device("meta"))
-    prune_model("mine", view, folder, REFUSED, tmp_path / "meta")
+    prune_model("mine", view, folder, REFUSED, "auto", tmp_path / "meta")
     on_cpu, on_meta = (read_finished(tmp_path / device)["about"]["tradeoff"] for device in ("cpu", "meta"))
     assert len(on_cpu) == 3
     assert on_meta == on_cpu
@@ -179,7 +180,7 @@ def test_a_pruned_model_has_thresholds_of_its_own_and_one_that_is_kept_whole_its
     folder = trained(view, tmp_path / "model", {"kind": "linear"}, precision="fp32", epochs=1)
     monkeypatch.setattr("epigram.pruning.prune_model.tune", lambda model, *_: [model.depth / 10, 0.9])
     for name, settings in (("pruned", DROPS), ("whole", REFUSED)):
-        prune_model("mine", view, folder, settings, tmp_path / name)
+        prune_model("mine", view, folder, settings, "auto", tmp_path / name)
     assert load(tmp_path / "pruned").thresholds == [0.1, 0.9]
     assert load(tmp_path / "whole").thresholds == load(folder).thresholds != [0.1, 0.9]
 
@@ -195,7 +196,7 @@ def test_a_run_in_float32_is_judged_in_it(
     several = [(text, [label]) for text, label, *_ in rows(32, 0)]
     view = encoded_in(tmp_path, pos, dict.fromkeys(("train", "dev", "test"), several), "en", task="multi")
     folder = trained(view, tmp_path / "model", head, precision="fp32", epochs=1)
-    prune_model("mine", view, folder, DROPS, tmp_path / "pruned")
+    prune_model("mine", view, folder, DROPS, "auto", tmp_path / "pruned")
     measured, saved = measure(tmp_path / "pruned", view), load(tmp_path / "pruned")
     alone = predict(saved.model, batches_of(view, "dev", saved.frame), precision="fp32")
     assert saved.model.depth < 3
@@ -217,7 +218,7 @@ def test_a_model_that_the_manifest_rules_out_is_recorded_as_if_it_were_loaded(
     config = resolve_threads(configure(system, recipe), recipe, None)
     settings = PruneSettings(enabled=enabled)
     train_seed(system, recipe, config, view, None, 0, tmp_path / "seed-0")
-    prune_model(system, view, tmp_path / "seed-0", settings, tmp_path / "pruned")
+    prune_model(system, view, tmp_path / "seed-0", settings, "auto", tmp_path / "pruned")
     loaded = SeedPruning.from_dict(read_finished(tmp_path / "pruned")["about"])
     assert unpruned_records(tmp_path, [0], settings) == [loaded]
     assert loaded.depth == depth
@@ -245,7 +246,7 @@ def test_resume_state_of_another_precision_is_discarded(
     monkeypatch.setattr("epigram.pruning.prune_model.prune_model", stop)
 
     def start() -> None:
-        prune_system("mine", DROPS, [0], view.folder, Path("models"), Path("out"), state=Path("state"))
+        prune_system("mine", DROPS, "auto", [0], view.folder, Path("models"), Path("out"), state=Path("state"))
 
     assert discards(start, KeyboardInterrupt, monkeypatch, capsys) == [False, False, True]
 
@@ -258,7 +259,9 @@ def test_a_student_keeps_its_layers_and_its_record(tmp_path: Path, pos: Path, mo
     manifest = read_json(folder / "manifest.json")
     write_json(folder / "manifest.json", manifest | {"provenance": manifest["provenance"] | {"teacher": "0" * 64}})
     (tmp_path / "models/student.json").write_text("{}")
-    prune_system("mine", DROPS, [0], view.folder, tmp_path / "models", tmp_path / "out", state=tmp_path / "state")
+    prune_system(
+        "mine", DROPS, "auto", [0], view.folder, tmp_path / "models", tmp_path / "out", state=tmp_path / "state"
+    )
     record = PruningRecord.read(tmp_path / "out")
     assert record is not None
     assert (record.seeds[0].accepted, record.seeds[0].depth) == (False, 3)

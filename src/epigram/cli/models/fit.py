@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from epigram.cli.options import TABLES, Encoding, Separator, Sheet, Text, file_options, split_list
+from epigram.cli.options import TABLES, Encoding, Separator, Sheet, Text, file_options, parse_value, split_list
 from epigram.process.display import echo
 
 
@@ -17,6 +17,7 @@ def main(
     text: Text = "text",
     label: Annotated[str, typer.Option(help="Column of the labels.")] = "label",
     budget: Annotated[str, typer.Option(metavar="TIME", help="Time until the model is written.")] = "1m",
+    metric: Annotated[str, typer.Option(help="Score that chooses the model, as `metric` in params.yaml.")] = "auto",
     language: Annotated[Literal["zh", "en"] | None, typer.Option(help="Language. Default: detected.")] = None,
     encoding: Encoding = None,
     separator: Separator = None,
@@ -34,7 +35,7 @@ def main(
     report = check_target(out)
     from epigram.fitting.fit import fit
 
-    options = file_options(encoding, separator, sheet)
-    columns = split_list(text)
-    fit(file, text=columns, label=label, budget=budget, language=language, options=options).save(out)
+    options, score = file_options(encoding, separator, sheet), parse_value("--metric", metric)
+    columns: dict[str, Any] = {"text": split_list(text), "label": label, "language": language}
+    fit(file, **columns, budget=budget, metric=score, options=options).save(out)
     echo(f'report: {report}\nmodel:  {out}  (to try it: epigram predict {out} "a text")')

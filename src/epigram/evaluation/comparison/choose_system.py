@@ -15,7 +15,7 @@ from statistics import median_low
 
 from epigram.evaluation.comparison.scored_system import ScoredSystem
 from epigram.evaluation.comparison.significance import Verdict, verdicts
-from epigram.evaluation.metrics.scoring import RowScores
+from epigram.evaluation.metrics.row_scores import ScoredRows
 from epigram.evaluation.records.results import Metrics
 from epigram.evaluation.settings import Preference
 
@@ -90,7 +90,7 @@ def _price(metrics: Metrics) -> tuple[float, int]:
 
 
 def against(
-    ranked: Sequence[ScoredSystem], place: int, scores: Sequence[RowScores], alpha: float
+    ranked: Sequence[ScoredSystem], place: int, scores: Sequence[ScoredRows], alpha: float
 ) -> dict[str, Verdict]:
     """Return the verdict of every other system against the one at `place`."""
     names = [each.metrics.system for each in ranked]

@@ -17,7 +17,7 @@ from epigram.evaluation.comparison.optimism import expected_optimism
 from epigram.evaluation.comparison.scored_system import check_same_rows, scored_system
 from epigram.evaluation.comparison.significance import Verdict
 from epigram.evaluation.comparison.verdict import describe
-from epigram.evaluation.records.results import Evaluated, Metrics, ScoreName
+from epigram.evaluation.records.results import Evaluated, Metrics
 from epigram.evaluation.records.student_record import Unranked
 from epigram.evaluation.records.summary import Corpus, Outcome, Row, Summary
 from epigram.evaluation.settings import Preference
@@ -67,7 +67,7 @@ def compare(
     of_choice = None
     if out_of_fold:
         of_choice = expected_optimism([each.dev for each in ranked], place, decision.replaced)
-        rows[place] = _less(rows[place], of_choice)
+        rows[place] = _less(rows[place], of_choice, ranked[place].dev.bounds[0])
     return Summary(
         dataset=corpus.name,
         language=corpus.language,
@@ -91,9 +91,9 @@ def compare(
     )
 
 
-def _less(row: Row, optimism: float) -> Row:
-    """Return the row with test score and interval less the optimism."""
-    lower = {name: max(0.0, getattr(row, name) - optimism) for name in ("test_score", "test_low", "test_high")}
+def _less(row: Row, optimism: float, lowest: float) -> Row:
+    """Return the row with test score and interval less the optimism, but no less than the `lowest` possible score."""
+    lower = {name: max(lowest, getattr(row, name) - optimism) for name in ("test_score", "test_low", "test_high")}
     return replace(row, **lower)
 
 
@@ -185,7 +185,7 @@ def _seed_notes(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _word_notes(score: ScoreName, rows: Sequence[Row]) -> list[str]:
+def _word_notes(score: str, rows: Sequence[Row]) -> list[str]:
     unlabelled = [row.system for row in rows if row.token_f1 is None]
     if score != "token_f1" or not unlabelled:
         return []

@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from epigram.evaluation.metrics.registry import METRICS
+from epigram.evaluation.metrics.primary import is_loss
 
 NO_TOKENS = "labels no tokens"
-SCORE_NAMES = {**{name: metric.title for name, metric in METRICS.items()}, "token_f1": "token F1"}
 
 
 def percent(share: float | None) -> str:
@@ -27,9 +26,27 @@ def level(share: float) -> str:
     return f"{100 * share:g}%"
 
 
-def score_with_interval(share: float, low: float, high: float) -> str:
-    """Format a score with its interval in percent: "83.1 [80.9, 85.2]"."""
-    return f"{percent(share)} [{percent(low)}, {percent(high)}]"
+def score_text(metric: str, score: float | None, unit: str = "") -> str:
+    """Format a score of the primary metric: in percent, with the `unit`, or as the loss of which it is the negative."""
+    if score is None or not is_loss(metric):
+        return percent(score) + (unit if score is not None else "")
+    return f"{abs(score):.4g}"
+
+
+def points(metric: str, difference: float) -> str:
+    """Format a difference of two scores of the primary metric: "0.4 points"."""
+    return score_text(metric, difference, " points")
+
+
+def ends_of(metric: str, low: float, high: float) -> list[str]:
+    """Format the ends of an interval of scores, the lower number first."""
+    ends = [score_text(metric, end) for end in (low, high)]
+    return ends[::-1] if is_loss(metric) else ends
+
+
+def score_with_interval(metric: str, score: float, low: float, high: float) -> str:
+    """Format a score with its interval: "83.1 [80.9, 85.2]"."""
+    return f"{score_text(metric, score)} [{', '.join(ends_of(metric, low, high))}]"
 
 
 def abbreviate(number: float) -> str:

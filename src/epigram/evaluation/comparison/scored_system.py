@@ -11,9 +11,10 @@ import numpy as np
 from epigram.core.arrays import Ragged
 from epigram.core.errors import DataError
 from epigram.evaluation.arrays import Ints
-from epigram.evaluation.ensemble.weights import SMALLEST, likelihoods
 from epigram.evaluation.metrics.decisions import predict_labels
-from epigram.evaluation.metrics.scoring import RowScores
+from epigram.evaluation.metrics.metric_rows import SMALLEST, likelihoods
+from epigram.evaluation.metrics.primary import recorded_metric
+from epigram.evaluation.metrics.row_scores import ScoredRows
 from epigram.evaluation.records.results import SPLITS, Evaluated, Metrics
 from epigram.evaluation.records.split_record import SplitRecord
 from epigram.evaluation.tokens.tokens import LabelledWords
@@ -32,8 +33,8 @@ class ScoredSystem:
     """
 
     metrics: Metrics
-    dev: RowScores
-    test: RowScores
+    dev: ScoredRows
+    test: ScoredRows
     truth: Mapping[str, str]
     dev_loss: float | None = None
 
@@ -47,7 +48,9 @@ def scored_system(evaluation: Evaluated) -> ScoredSystem:
 def truth_of(evaluation: Evaluated) -> dict[str, str]:
     """Return a digest of each array of the rows and their gold labels; equal values have equal digests."""
     arrays = {split: evaluation.split(split).arrays() for split in SPLITS}
-    return {f"{split}_{name}": _digest(arrays[split].get(name)) for name in TRUTH for split in SPLITS}
+    metrics = evaluation.metrics
+    found = {f"{split}_{name}": _digest(arrays[split].get(name)) for name in TRUTH for split in SPLITS}
+    return found | {"metric": repr((metrics.score, metrics.cost))}
 
 
 def _digest(values: Ints | None) -> str:
@@ -80,11 +83,13 @@ def _dev_loss(evaluation: Evaluated) -> float | None:
     return float(losses.reshape(len(labels), -1).mean(1).mean())
 
 
-def _row_scores(metrics: Metrics, split: SplitRecord) -> RowScores:
+def _row_scores(metrics: Metrics, split: SplitRecord) -> ScoredRows:
     """Return what each row of a split adds to the score that ranks the systems."""
-    if metrics.score == "token_f1" and split.words is not None:
+    metric = recorded_metric(metrics)
+    if metric.of_words and split.words is not None:
         gold = Ragged(split.words.labels, split.words.offsets)
         return LabelledWords.of(gold, split.words.predictions, seeds=len(metrics.seeds)).words.row_scores()
     thresholds = np.array([seed.thresholds for seed in metrics.seeds])
     known = split.probabilities, thresholds, metrics.decision, split.folds
-    return predict_labels(metrics.task, split.labels, *known).row_scores()
+    found: ScoredRows = metric.rows(predict_labels(metrics.task, split.labels, *known, per_label=metric.per_label))
+    return found

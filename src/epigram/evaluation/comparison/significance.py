@@ -1,7 +1,7 @@
 """Significance tests for the difference between two systems.
 
-One run each: McNemar's exact test on the rows that only one system gets right. Several seeds: a paired bootstrap that
-resamples rows and seeds. Many systems against the best: Holm's correction.
+One run each, by accuracy: McNemar's exact test on the rows that only one system gets right. Several seeds, or another
+metric: a paired bootstrap that resamples rows and seeds. Many systems against the best: Holm's correction.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 
 from epigram.evaluation.arrays import Floats
-from epigram.evaluation.metrics.intervals import bootstrap, score_columns, seed_scores
-from epigram.evaluation.metrics.scoring import RowScores
+from epigram.evaluation.metrics.intervals import resampled_scores
+from epigram.evaluation.metrics.row_scores import RowScores, ScoredRows
 
 RESAMPLES = 5_000
 
@@ -35,17 +35,15 @@ def mcnemar(only_a: int, only_b: int) -> float:
     return min(1.0, 2 * float(bdtr(min(only_a, only_b), n, 0.5))) if n else 1.0
 
 
-def paired_bootstrap(a: RowScores, b: RowScores, resamples: int = RESAMPLES, seed: int = 0) -> float:
+def paired_bootstrap(a: ScoredRows, b: ScoredRows, resamples: int = RESAMPLES, seed: int = 0) -> float:
     """Return the two-sided p-value of the difference in mean score; resamples paired rows and each side's seeds."""
-    runs = len(a.gained)
-    columns = np.concatenate([score_columns(a), score_columns(b)], axis=1)
     generator = np.random.default_rng(seed + 1)
 
-    def difference(sums: Floats) -> Floats:
-        scores_a, scores_b = seed_scores(sums[:, : 2 * runs]), seed_scores(sums[:, 2 * runs :])
-        return _resampled_mean(scores_a, generator) - _resampled_mean(scores_b, generator)
+    def difference(scores: list[Floats]) -> Floats:
+        one, other = (_resampled_mean(each, generator) for each in scores)
+        return one - other
 
-    draws = bootstrap(columns, difference, resamples, seed)
+    draws = resampled_scores([a, b], difference, resamples, seed)
     rarer = min((draws <= 0).sum(), (draws >= 0).sum())
     return min(1.0, 2 * float(rarer + 1) / (resamples + 1))
 
@@ -57,12 +55,12 @@ def _resampled_mean(scores: Floats, generator: np.random.Generator) -> Floats:
     return np.asarray((scores * weights).sum(1) / runs)
 
 
-def p_value(a: RowScores, b: RowScores) -> float:
+def p_value(a: ScoredRows, b: ScoredRows) -> float:
     """Return the p-value of two systems on the same rows: McNemar's test where it applies, else the bootstrap."""
-    one_run_each = len(a.gained) == len(b.gained) == 1
-    right_or_wrong = bool((a.possible == 1).all() and (b.possible == 1).all())
-    if one_run_each and right_or_wrong:
-        return mcnemar(int((a.gained > b.gained).sum()), int((a.gained < b.gained).sum()))
+    if isinstance(a, RowScores) and isinstance(b, RowScores):
+        one_run_each = len(a.gained) == len(b.gained) == 1
+        if one_run_each and a.right_or_wrong and b.right_or_wrong:
+            return mcnemar(int((a.gained > b.gained).sum()), int((a.gained < b.gained).sum()))
     return paired_bootstrap(a, b)
 
 
@@ -75,18 +73,18 @@ def holm(p_values: Floats) -> Floats:
     return adjusted
 
 
-def verdict(a: RowScores, b: RowScores, alpha: float) -> Verdict:
+def verdict(a: ScoredRows, b: ScoredRows, alpha: float) -> Verdict:
     """Compare system a with system b."""
     return _verdict(a, b, p_value(a, b), alpha)
 
 
-def verdicts(best: RowScores, others: Mapping[str, RowScores], alpha: float) -> dict[str, Verdict]:
+def verdicts(best: ScoredRows, others: Mapping[str, ScoredRows], alpha: float) -> dict[str, Verdict]:
     """Compare each of `others` with the best; the p-values are corrected for their number."""
     adjusted = holm(np.array([p_value(other, best) for other in others.values()], dtype=float))
     return {name: _verdict(others[name], best, float(p), alpha) for name, p in zip(others, adjusted, strict=True)}
 
 
-def _verdict(a: RowScores, b: RowScores, p: float, alpha: float) -> Verdict:
+def _verdict(a: ScoredRows, b: ScoredRows, p: float, alpha: float) -> Verdict:
     difference = float(a.scores().mean() - b.scores().mean())
     if p >= alpha or difference == 0:
         return Verdict("tie", p)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from epigram.evaluation.comparison.choose_system import Ranking
-from epigram.evaluation.comparison.formats import SCORE_NAMES, abbreviate, join_names, level, percent
+from epigram.evaluation.comparison.formats import abbreviate, ends_of, join_names, level, points, score_text
+from epigram.evaluation.metrics.primary import is_loss, title_of
 from epigram.evaluation.records.results import Metrics
 from epigram.evaluation.records.summary import Row
 from epigram.evaluation.settings import Preference
@@ -26,37 +27,37 @@ def describe(
 
     Without a test set, the chosen system's score is out of fold, less the optimism `of_choice`.
     """
-    score = SCORE_NAMES[best.score]
-    chosen = rows[decision.place]
-    choice = _best(chosen, seed, score) if decision.place == 0 else _tied(chosen, rows[0], seed, score, prefer)
+    metric, chosen = best.score, rows[decision.place]
+    choice = _best(chosen, seed, metric) if decision.place == 0 else _tied(chosen, rows[0], seed, metric, prefer)
     where = "on the test set"
     if of_choice is not None:
-        less = f", less the expected optimism of the choice, {percent(of_choice)} points" if len(rows) > 1 else ""
-        where = f"out of fold{less}"
+        less = f", {'plus' if is_loss(metric) else 'less'} the expected optimism of the choice, "
+        where = f"out of fold{less + points(metric, of_choice) if len(rows) > 1 else ''}"
     reached = (
-        f"and reaches {percent(chosen.test_score)}% {where} "
-        f"({level(best.confidence)} interval {percent(chosen.test_low)} to {percent(chosen.test_high)})."
+        f"and reaches {score_text(metric, chosen.test_score, '%')} {where} ({level(best.confidence)} interval "
+        f"{' to '.join(ends_of(metric, chosen.test_low, chosen.test_high))})."
     )
-    found = choice, reached, _others(rows, decision), _optimism(rows, optimism)
+    found = choice, reached, _others(rows, decision), _optimism(rows, optimism, metric)
     return " ".join(part for part in found if part)
 
 
-def _best(chosen: Row, seed: int, score: str) -> str:
+def _best(chosen: Row, seed: int, metric: str) -> str:
     seeds = len(chosen.seeds)
     averaged = f"averaged over {seeds} seeds, " if seeds > 1 else ""
     return (
-        f"Use {chosen.system} (seed {seed}): {averaged}it has the best development {score}, "
-        f"{percent(chosen.dev_score)}%,"
+        f"Use {chosen.system} (seed {seed}): {averaged}it has the best development {title_of(metric)}, "
+        f"{score_text(metric, chosen.dev_score, '%')},"
     )
 
 
-def _tied(chosen: Row, best: Row, seed: int, score: str, prefer: Preference) -> str:
+def _tied(chosen: Row, best: Row, seed: int, metric: str, prefer: Preference) -> str:
     why = f"It needs {abbreviate(chosen.flops)} FLOPs per text instead of {abbreviate(best.flops)}"
     if prefer == "best":
         why = f"It has the lowest development log loss, {chosen.dev_loss:.4g} instead of {best.dev_loss:.4g},"
+    own, other = (score_text(metric, row.dev_score, "%") for row in (chosen, best))
     return (
-        f"Use {chosen.system} (seed {seed}): its development {score}, {percent(chosen.dev_score)}%, is tied with the "
-        f"best, {percent(best.dev_score)}% of {best.system}. {why}"
+        f"Use {chosen.system} (seed {seed}): its development {title_of(metric)}, {own}, is tied with the "
+        f"best, {other} of {best.system}. {why}"
     )
 
 
@@ -79,9 +80,9 @@ def _others(rows: Sequence[Row], decision: Ranking) -> str:
     return f"{tie} and needs {cost}." if len(tied) == 1 else f"{tie}; {cheapest.system} is the cheapest, with {cost}."
 
 
-def _optimism(rows: Sequence[Row], optimism: float) -> str:
-    """Return by how much the best development score is expected to be too high; nothing for one system."""
+def _optimism(rows: Sequence[Row], optimism: float, metric: str) -> str:
+    """Return by how much the best development score is expected to be too good; nothing for one system."""
     if len(rows) == 1:
         return ""
-    best = f"As the best of {len(rows)} development scores, {percent(rows[0].dev_score)}%"
-    return f"{best} is expected to be {percent(optimism)} points too high."
+    best = f"As the best of {len(rows)} development scores, {score_text(metric, rows[0].dev_score, '%')}"
+    return f"{best} is expected to be {points(metric, optimism)} too {'low' if is_loss(metric) else 'high'}."

@@ -12,6 +12,7 @@ from epigram.evaluation.comparison.scored_system import check_same_rows, truth_o
 from epigram.evaluation.ensemble.weights import Blend, cross_fit, fit_blend, parts_of
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.metrics.decisions import predict_labels, seed_thresholds
+from epigram.evaluation.metrics.primary import recorded_metric
 from epigram.evaluation.records.ensemble_record import ENSEMBLE, EnsembleRecord, Member
 from epigram.evaluation.records.results import Cost, Evaluated
 from epigram.evaluation.settings import EnsembleSettings, EvaluateSettings
@@ -28,7 +29,7 @@ class SeedEnsemble:
         self, candidates: Sequence[Evaluated], number: int, usable: Bools, part: Ints, settings: EnsembleSettings
     ) -> None:
         self.task, self.rounds, self.usable, self.part = candidates[0].metrics.task, settings.rounds, usable, part
-        self.labels = candidates[0].dev.labels
+        self.labels, self.metric = candidates[0].dev.labels, recorded_metric(candidates[0].metrics)
         self.members = [each.dev.probabilities[number] for each in candidates]
         self.blend: Blend = fit_blend(self.members, self.labels, usable, self.rounds)
         self.dev = self._cross_fitted(self.members)
@@ -51,9 +52,9 @@ class SeedEnsemble:
 
     def _score(self, probabilities: Floats) -> float:
         """Return the score that ranks the systems."""
-        thresholds = seed_thresholds(self.task, self.labels, probabilities[None], "threshold")
-        scored = predict_labels(self.task, self.labels, probabilities[None], thresholds)
-        return float(scored.row_scores().scores()[0])
+        known, per_label = probabilities[None], self.metric.per_label
+        thresholds = seed_thresholds(self.task, self.labels, known, "threshold", per_label=per_label)
+        return self.metric.score(predict_labels(self.task, self.labels, known, thresholds))
 
 
 def _sum(costs: Sequence[Cost]) -> Cost:
@@ -102,7 +103,12 @@ def build(
         return Combined(EnsembleRecord(reason="one system alone has the lowest log loss on the development set"))
     evaluation = evaluate_system(
         ENSEMBLE,
-        Target(task=first.task, labels=first.labels, plain=first.labels.index(first.plain) if first.plain else 0),
+        Target(
+            task=first.task,
+            labels=first.labels,
+            metric=recorded_metric(first),
+            plain=first.labels.index(first.plain) if first.plain else 0,
+        ),
         seeds=[seed.seed for seed in first.seeds],
         dev=dev,
         test=test,

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, Ints
+from epigram.evaluation.metrics.metric_rows import SMALLEST, likelihoods
 from epigram.evaluation.tuning.temperature import decisive_rows, fit_temperature, from_logits, to_logits
-
-SMALLEST = 1e-7  # probability of which a logarithm is computed
 
 
 @dataclass(frozen=True)
@@ -45,16 +44,6 @@ def fit_blend(members: Sequence[Floats], labels: Ints, rows: Ints | Bools, round
     some = places[decisive_rows(len(places), classes)]
     gold = labels[some] > 0 if multi else labels[some, None] == np.arange(classes)
     return Blend(weights, fit_temperature(_mean_logits(members, weights, some, multi=multi), gold, multi=multi))
-
-
-def likelihoods(probabilities: Floats, labels: Ints) -> Floats:
-    """Return the likelihoods of the gold labels by probabilities (K, N, C).
-
-    They are (K, N) for labels (N,), and (K, N, C) if a text may have several, (N, C).
-    """
-    if labels.ndim == 2:
-        return np.where(labels > 0, probabilities, 1 - probabilities)
-    return np.asarray(probabilities[:, np.arange(len(labels)), labels])
 
 
 def select(likelihoods: Floats, rounds: int) -> Floats:

@@ -12,16 +12,21 @@ from epigram.evaluation.records.results import Decision, Task
 from epigram.evaluation.tuning.thresholds import tuned_thresholds
 
 
-def seed_thresholds(task: Task, dev_labels: Ints, dev_probabilities: Floats, decision: Decision) -> Floats:
+def seed_thresholds(
+    task: Task, dev_labels: Ints, dev_probabilities: Floats, decision: Decision, *, per_label: bool = False
+) -> Floats:
     """Return thresholds (K, C) tuned on the development set; (K, 0) for single-label, which needs none.
 
-    If a decoder decides, they are 0.5: only the labels that it chose have a higher probability.
+    If a decoder decides, they are 0.5: only the labels that it chose have a higher probability. `per_label`: see
+    `tuned_thresholds`.
     """
     if task == "single":
         return np.zeros((len(dev_probabilities), 0))
     if decision == "decoder":
         return np.full((len(dev_probabilities), dev_labels.shape[1]), 0.5)
-    return np.stack([tuned_thresholds(dev_labels.astype(bool), seed) for seed in dev_probabilities])
+    return np.stack(
+        [tuned_thresholds(dev_labels.astype(bool), seed, per_label=per_label) for seed in dev_probabilities]
+    )
 
 
 def predict_labels(
@@ -31,16 +36,19 @@ def predict_labels(
     thresholds: Floats,
     decision: Decision = "threshold",
     folds: Ints | None = None,
+    *,
+    per_label: bool = False,
 ) -> SplitPredictions:
     """Predict the most likely label, or each label above its threshold (K, C).
 
     `labels` are (N,), or (N, C) of 0 and 1. If the rows have `folds` (N,), each row has the thresholds that are tuned
-    on the rows of the other folds.
+    on the rows of the other folds, `per_label` as in `tuned_thresholds`.
     """
     if task == "single":
         return SingleLabelPredictions(probabilities, labels)
     of_rows = np.broadcast_to(thresholds[:, None], probabilities.shape).copy()
     for fold in [] if folds is None else np.unique(folds):
         others = folds != fold
-        of_rows[:, ~others] = seed_thresholds(task, labels[others], probabilities[:, others], decision)[:, None]
+        own = seed_thresholds(task, labels[others], probabilities[:, others], decision, per_label=per_label)
+        of_rows[:, ~others] = own[:, None]
     return MultiLabelPredictions(probabilities, probabilities > of_rows, labels.astype(bool))

@@ -6,16 +6,15 @@ is the same, and with few labels a resample needs a few counts instead of thousa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.evaluation.arrays import Floats, Ints, ratio
-from epigram.evaluation.metrics.counts import LabelCounts
-from epigram.evaluation.metrics.registry import macro_f1
-from epigram.evaluation.metrics.scoring import RowScores, SplitPredictions
+from epigram.evaluation.arrays import Floats, Ints
+from epigram.evaluation.metrics.row_scores import SHARE, ScoredRows
 from epigram.evaluation.records.results import Interval
 
 MAX_CODE = 2**62  # largest number of codes that two columns together may have
@@ -39,7 +38,6 @@ def distinct_rows(columns: Iterable[NDArray[Any]]) -> tuple[Ints, Ints]:
 
 
 CHUNK = 4_000_000  # counts in memory at once: 32 MB
-MANY_LABELS = 20  # if there are more, most pairs of gold and predicted label are rare
 RARE = 4  # rows of which a distinct row has fewer are drawn one by one
 
 
@@ -50,6 +48,25 @@ def bootstrap(rows: NDArray[Any], statistic: Callable[[Floats], Floats], resampl
     """
     first, counts = distinct_rows(rows.T)
     return _bootstrap_distinct(rows[first].astype(float), counts, statistic, resamples, seed)
+
+
+def resampled_scores(
+    systems: Sequence[ScoredRows], statistic: Callable[[list[Floats]], Floats], resamples: int, seed: int = 0
+) -> Floats:
+    """Return `statistic` of `resamples` resamples of the N rows, which are the same rows for all `systems`.
+
+    `statistic` maps the scores (r, K) of each system in r resamples to (r, ...).
+    """
+    first, counts = distinct_rows(chain.from_iterable(each.codes for each in systems))
+    parts = [each.columns(first) for each in systems]
+    borders = np.cumsum([part.shape[1] for part in parts])[:-1]
+
+    def of_sums(sums: Floats) -> Floats:
+        own = np.split(sums, borders, axis=1)
+        return statistic([each.of(part) for each, part in zip(systems, own, strict=True)])
+
+    rare = any(each.mostly_rare for each in systems)
+    return _bootstrap_distinct(_beside(parts), counts, of_sums, resamples, seed, mostly_rare=rare)
 
 
 def _bootstrap_distinct(
@@ -70,6 +87,15 @@ def _bootstrap_distinct(
     sizes = [min(step, resamples - start) for start in range(0, resamples, step)]
     draws = (draw(counts, size, generator) for size in sizes)
     return np.concatenate([statistic(each.astype(float, copy=False) @ values) for each in draws])
+
+
+def _beside(parts: Sequence[Any]) -> Any:
+    """Return the columns of all systems side by side; all are arrays, or all are sparse."""
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts, axis=1)
+    from scipy.sparse import hstack
+
+    return hstack(parts, format="csr")
 
 
 def draw_counts(counts: Ints, size: int, generator: np.random.Generator) -> Ints:
@@ -95,52 +121,22 @@ def draw_rare(counts: Ints, size: int, generator: np.random.Generator) -> Floats
     return out
 
 
-def score_columns(row_scores: RowScores) -> NDArray[Any]:
-    """Return columns (N, 2K); `seed_scores` turns their sums into every seed's score."""
-    return np.concatenate([row_scores.gained, row_scores.possible]).T
-
-
-def seed_scores(sums: Floats) -> Floats:
-    """Return the scores (r, K) from column sums (r, 2K)."""
-    gained, possible = np.split(sums, 2, axis=1)
-    return ratio(gained, possible)
-
-
-def score_interval(row_scores: RowScores, *, resamples: int, confidence: float) -> Interval:
+def score_interval(rows: ScoredRows, *, resamples: int, confidence: float) -> Interval:
     """Return the score averaged over the seeds, with its interval."""
-    draws = bootstrap(score_columns(row_scores), lambda sums: seed_scores(sums).mean(1), resamples)
-    return percentile(float(row_scores.scores().mean()), draws, confidence, row_scores.spread)
+    draws = resampled_scores([rows], lambda scores: scores[0].mean(1), resamples)
+    return percentile(float(rows.scores().mean()), draws, confidence, rows.spread, rows.bounds)
 
 
-def macro_f1_interval(
-    predictions: SplitPredictions, *, resamples: int, confidence: float, spread: float = 1.0
+def percentile(
+    value: float, draws: Floats, confidence: float, spread: float = 1.0, bounds: tuple[float, float] = SHARE
 ) -> Interval:
-    """Return macro-F1 averaged over the seeds, with its interval."""
-    seeds, multi = len(predictions.predicted), predictions.task == "multi"
-    values, counts = predictions.distinct_rows()
-    classes = values.shape[1] // (1 + 2 * seeds)
-
-    def statistic(sums: Floats) -> Floats:
-        support, rest = sums[:, None, :classes], sums[:, classes:].reshape(len(sums), 2, seeds, classes)
-        predicted, hits = rest[:, 0], rest[:, 1]
-        unknown = np.full(hits.shape[:-1], np.nan)  # sums over rows do not tell which rows are all right
-        found = LabelCounts(hits, predicted, support, unknown, len(predictions.gold), multi)
-        return np.asarray(macro_f1(found).mean(1))
-
-    value = statistic(np.asarray(counts.astype(float) @ values)[None])
-    rare = not multi and classes > MANY_LABELS
-    draws = _bootstrap_distinct(values, counts, statistic, resamples, mostly_rare=rare)
-    return percentile(float(value[0]), draws, confidence, spread)
-
-
-def percentile(value: float, draws: Floats, confidence: float, spread: float = 1.0) -> Interval:
     """Return `value` with an interval that holds the middle `confidence` share of the draws (R,).
 
-    With a `spread` above 1, both ends are so many times as far from `value`, within 0 and 1.
+    With a `spread` above 1, both ends are so many times as far from `value`, within the `bounds`.
     """
     low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
     if spread > 1.0:
-        low, high = np.clip(value + spread * (np.array([low, high]) - value), 0.0, 1.0)
+        low, high = np.clip(value + spread * (np.array([low, high]) - value), *bounds)
     return Interval(value=value, low=float(low), high=float(high))
 
 

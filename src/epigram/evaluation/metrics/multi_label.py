@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from epigram.evaluation.arrays import Bools, Floats, Ints
+from epigram.evaluation.arrays import Bools, Floats
 from epigram.evaluation.metrics.counts import LabelCounts, multi_label_counts
-from epigram.evaluation.metrics.scoring import RowScores, SplitPredictions
+from epigram.evaluation.metrics.scoring import SplitPredictions
 from epigram.evaluation.records.results import Task
 from epigram.evaluation.tuning.temperature import at_temperature
 
@@ -39,11 +39,6 @@ class MultiLabelPredictions(SplitPredictions):
         """Return the probabilities after dividing their logits by the temperature; the labels stay the same."""
         scaled = at_temperature(self.probabilities, temperature, multi=True)
         return MultiLabelPredictions(scaled, self.predicted, self.gold)
-
-    def row_scores(self) -> RowScores:
-        """Return what each row adds to micro-F1."""
-        hits = (self.gold & self.predicted).sum(-1).astype(float)
-        return RowScores(2 * hits, (self.predicted.sum(-1) + self.gold.sum(-1)).astype(float))
 
     def counts(self) -> LabelCounts:
         """Return the counts of every label."""
@@ -77,13 +72,3 @@ class MultiLabelPredictions(SplitPredictions):
             for each in (self.gold[row], self.predicted[0, row])
         )
         return gold, predicted
-
-    def distinct_rows(self) -> tuple[Floats, Ints]:
-        """Return the distinct rows of gold labels, predicted labels and hits (U, C + 2KC), and their counts (U,)."""
-        rows = len(self.gold)
-        predicted, hits = (
-            each.transpose(1, 0, 2).reshape(rows, -1) for each in (self.predicted, self.predicted & self.gold)
-        )
-        columns = np.concatenate([self.gold, predicted, hits], axis=1)
-        distinct, counts = np.unique(columns, axis=0, return_counts=True)
-        return distinct.astype(float), counts

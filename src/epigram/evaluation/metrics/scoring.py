@@ -1,41 +1,17 @@
-"""Predicted labels of a split, and what each row adds to the score that ranks the systems."""
+"""Predicted labels of a split, with the gold labels."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
+from epigram.evaluation.arrays import Bools, Floats
 from epigram.evaluation.metrics.counts import LabelCounts
 from epigram.evaluation.metrics.registry import scores_of
-from epigram.evaluation.records.results import ScoreName, Scores, Task
-
-SCORE: dict[Task, ScoreName] = {"single": "accuracy", "multi": "micro_f1"}
-
-
-@dataclass(frozen=True)
-class RowScores:
-    """What each row gains and could gain, both (K, N): the score of a seed is Σ gained / Σ possible.
-
-    Accuracy: a correct row gains 1 of 1. Micro-F1: a row gains 2·TP of 2·TP + FP + FN. `spread` widens the interval of
-    the score, see `fold_spread`.
-    """
-
-    gained: NDArray[Any]
-    possible: NDArray[Any]
-    spread: float = 1.0
-
-    def scores(self) -> Floats:
-        """Return the score of every seed, (K,)."""
-        return ratio(self.gained.sum(1), self.possible.sum(1))
-
-    def rows(self, chosen: Bools) -> RowScores:
-        """Return only the rows where `chosen` (N,) is true."""
-        return RowScores(self.gained[:, chosen], self.possible[:, chosen], self.spread)
+from epigram.evaluation.records.results import Scores, Task
 
 
 class SplitPredictions(ABC):
@@ -57,10 +33,6 @@ class SplitPredictions(ABC):
     @abstractmethod
     def at_temperature(self, temperature: float) -> SplitPredictions:
         """Return the predictions with the probabilities after dividing their logits by the temperature."""
-
-    @abstractmethod
-    def row_scores(self) -> RowScores:
-        """Return what each row adds to the score."""
 
     @abstractmethod
     def counts(self) -> LabelCounts:
@@ -89,10 +61,3 @@ class SplitPredictions(ABC):
     @abstractmethod
     def named(self, labels: Sequence[str], row: int) -> tuple[list[str], list[str]]:
         """Return the names of the gold labels of a row, and of the labels that the first seed predicts."""
-
-    @abstractmethod
-    def distinct_rows(self) -> tuple[Any, Ints]:
-        """Return the distinct rows of gold labels, predicted labels and hits (U, C + 2KC), and their counts (U,).
-
-        The rows are indicators, and may be a sparse matrix.
-        """

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, Ints
 from epigram.evaluation.metrics import mistakes
 from epigram.evaluation.metrics.counts import LabelCounts, label_counts
-from epigram.evaluation.metrics.intervals import distinct_rows
-from epigram.evaluation.metrics.scoring import RowScores, SplitPredictions
+from epigram.evaluation.metrics.row_scores import RowScores
+from epigram.evaluation.metrics.scoring import SplitPredictions
 from epigram.evaluation.records.results import Task
 from epigram.evaluation.tuning.temperature import at_temperature
 
@@ -59,10 +59,6 @@ class SingleLabelPredictions(SplitPredictions):
         """Return the predictions with the probabilities after dividing their logits by the temperature."""
         return SingleLabelPredictions(at_temperature(self.probabilities, temperature, multi=False), self.gold)
 
-    def row_scores(self) -> RowScores:
-        """Return what each row adds to the accuracy."""
-        return RowScores(self.correct, np.ones_like(self.correct))
-
     def row_scores_without(self, label: int) -> RowScores:
         """Return what each row adds to the micro-F1 of the labels other than `label`."""
         predicted, gold = self.predicted != label, self.gold != label
@@ -93,22 +89,3 @@ class SingleLabelPredictions(SplitPredictions):
     def named(self, labels: Sequence[str], row: int) -> tuple[list[str], list[str]]:
         """Return the name of the gold label of a row, and of the label that the first seed predicts."""
         return [labels[self.gold[row]]], [labels[self.predicted[0, row]]]
-
-    def distinct_rows(self) -> tuple[Any, Ints]:
-        """Return the distinct rows of gold labels, predicted labels and hits (U, C + 2KC), and their counts (U,).
-
-        A row has at most 1 + 2K ones: the matrix is sparse, and its size does not grow with the number of classes. The
-        rows are in the order of their indicators, as for texts with several labels.
-        """
-        from scipy.sparse import csr_matrix
-
-        seeds, classes = len(self.predicted), self.classes
-        first, counts = distinct_rows([-self.gold, *-self.predicted])
-        gold, predicted = self.gold[first, None], self.predicted[:, first].T
-        start = classes * (1 + np.arange(seeds))
-        columns = np.concatenate([gold, start + predicted, start + classes * seeds + predicted], axis=1)
-        hit = predicted == gold
-        present = np.concatenate([np.ones_like(gold, np.bool_), np.ones_like(hit), hit], axis=1)
-        rows = np.broadcast_to(np.arange(len(counts))[:, None], columns.shape)
-        shape = (len(counts), classes * (1 + 2 * seeds))
-        return csr_matrix((np.ones(present.sum()), (rows[present], columns[present])), shape=shape), counts

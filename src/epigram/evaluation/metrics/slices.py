@@ -10,7 +10,7 @@ import numpy as np
 
 from epigram.evaluation.arrays import Bools, Ints
 from epigram.evaluation.metrics.intervals import score_interval
-from epigram.evaluation.metrics.scoring import RowScores
+from epigram.evaluation.metrics.row_scores import ScoredRows
 from epigram.evaluation.records.results import Slice
 
 
@@ -34,7 +34,7 @@ def leak_slices(in_train: Bools) -> list[tuple[str, Bools]]:
 
 
 def slices(
-    row_scores: RowScores, texts: Sequence[str], in_train: Bools, *, resamples: int, confidence: float
+    row_scores: ScoredRows, texts: Sequence[str], in_train: Bools, *, resamples: int, confidence: float
 ) -> list[Slice]:
     """Return score and interval of every slice that has rows."""
     lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))

@@ -57,7 +57,6 @@ class Coverage:
 
 
 Task = Literal["single", "multi"]
-ScoreName = Literal["accuracy", "micro_f1", "token_f1"]
 Decision = Literal["threshold", "decoder"]
 SplitName = Literal["dev", "test"]
 SPLITS: tuple[SplitName, SplitName] = ("dev", "test")
@@ -240,7 +239,7 @@ class Metrics:
 
     system: str
     task: Task
-    score: ScoreName  # ranks the systems
+    score: str  # name of the primary metric, which ranks the systems
     confidence: float  # level of every interval
     labels: list[str]
     seeds: list[SeedMetrics]
@@ -261,6 +260,7 @@ class Metrics:
     plain: str | None = None
     coverage: list[Coverage] = field(default_factory=list)  # empty for multi-label, which has a threshold per label
     decision: Decision = "threshold"  # selection of the labels of a multi-label text
+    cost: dict[str, dict[str, float]] | None = None  # prices, where the score is `cost`
 
 
 @dataclass(frozen=True, kw_only=True)

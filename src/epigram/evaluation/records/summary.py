@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from epigram.core.files import write_json
 from epigram.core.records import read_record
-from epigram.evaluation.records.results import ScoreName, Task
+from epigram.evaluation.records.results import Task
 
 Outcome: TypeAlias = Literal["chosen", "tie", "worse", "unranked"]
 
@@ -87,7 +87,7 @@ class Summary:
     dataset: str
     language: Literal["zh", "en"]
     task: Task
-    score: ScoreName
+    score: str
     confidence: float
     alpha: float
     splits: dict[str, int]

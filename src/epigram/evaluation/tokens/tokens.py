@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from epigram.core.arrays import Ragged
 from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
-from epigram.evaluation.metrics.scoring import RowScores
+from epigram.evaluation.metrics.row_scores import RowScores
 from epigram.evaluation.records.results import TokenScores
 
 PREFIXED = re.compile(r"([BIESLUM])-(.+)")  # B-PER, I-PER

@@ -13,13 +13,13 @@ MAX_PASSES = 5
 Floats = NDArray[np.floating[Any]]
 
 
-def tuned_thresholds(gold: NDArray[np.bool_], probabilities: Floats) -> Floats:
-    """Return the threshold (C,) of every label for the best micro-F1 on these rows.
+def tuned_thresholds(gold: NDArray[np.bool_], probabilities: Floats, *, per_label: bool = False) -> Floats:
+    """Return the threshold (C,) of every label for the best micro-F1 on these rows, or for the best F1 of each label.
 
     A row has a label if p > threshold. `gold` and `probabilities` are (N, C). Tune on development data. All labels
     start with the best common threshold, or 0.5 if no row is gold. Then each label with MIN_GOLD_ROWS gold rows moves
-    to its threshold with the highest micro-F1, with all other labels' thresholds fixed. This repeats until no threshold
-    moves, at most MAX_PASSES times.
+    to its threshold with the highest micro-F1, with all other labels' thresholds fixed, or with the highest F1 of the
+    label (`per_label`). This repeats until no threshold moves, at most MAX_PASSES times.
     """
     if not gold.any():
         return np.full(gold.shape[1], 0.5, probabilities.dtype)
@@ -30,8 +30,9 @@ def tuned_thresholds(gold: NDArray[np.bool_], probabilities: Floats) -> Floats:
     for _ in range(MAX_PASSES):
         before = thresholds.copy()
         for c in common:
-            other_hits, others = int(hits.sum() - hits[c]), int(predicted.sum() - predicted[c])
-            thresholds[c] = _best_threshold(gold[:, c], probabilities[:, c], other_hits, others, positives)
+            others = int(hits.sum() - hits[c]), int(predicted.sum() - predicted[c]), positives
+            counts = (0, 0, int(gold[:, c].sum())) if per_label else others
+            thresholds[c] = _best_threshold(gold[:, c], probabilities[:, c], *counts)
             column = probabilities[:, c] > thresholds[c]
             hits[c], predicted[c] = (column & gold[:, c]).sum(), column.sum()
         if np.array_equal(thresholds, before):

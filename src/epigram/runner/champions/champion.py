@@ -21,6 +21,7 @@ from typing_extensions import TypedDict
 from epigram.core.config_types import Count, InnerPath, Name, Positive, parse_json, shown, validate_as
 from epigram.core.errors import DataError, InputMissingError, ParameterError, TryAgainError
 from epigram.core.files import atomic_folder, is_inside, remove_leftovers, sha256, write_text
+from epigram.evaluation.comparison.formats import score_with_interval
 from epigram.models import manifest
 from epigram.process.display import one_line
 from epigram.runner.champions.champion_refs import (
@@ -88,8 +89,9 @@ class Champion:
 
     def __str__(self) -> str:
         rollback = f", a rollback to champion {self.restores}" if self.restores else ""
-        value, low, high = (100 * each for each in (self.score["value"], self.score["low"], self.score["high"]))
-        score = f"{self.score['name']} {value:.1f} [{low:.1f}, {high:.1f}] on {self.rows:,} development texts"
+        name = self.score["name"]
+        value = score_with_interval(name, self.score["value"], self.score["low"], self.score["high"])
+        score = f"{name} {value} on {self.rows:,} development texts"
         return one_line(
             f"champion {self.number}{rollback}: {self.system} on {self.dataset}, {score}, since {self.since}"
         )

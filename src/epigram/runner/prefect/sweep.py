@@ -59,10 +59,11 @@ class Result:
 
     def describe(self) -> str:
         """Return the run's chosen system with its scores on the development and test sets, as one line."""
-        from epigram.evaluation.comparison.formats import SCORE_NAMES, percent, score_with_interval
+        from epigram.evaluation.comparison.formats import score_text, score_with_interval
+        from epigram.evaluation.metrics.primary import title_of
 
-        scores = f"{SCORE_NAMES[self.score]} {percent(self.dev)} on dev, {score_with_interval(*self.test)} on test"
-        return f"{self.run}, {self.dataset}: {self.system}: {scores}"
+        dev, test = score_text(self.score, self.dev), score_with_interval(self.score, *self.test)
+        return f"{self.run}, {self.dataset}: {self.system}: {title_of(self.score)} {dev} on dev, {test} on test"
 
 
 def make_trials(base: Request, grid: Mapping[str, Sequence[Any]], name: str) -> list[Trial]:
@@ -91,7 +92,7 @@ def run_trial(trial: Trial) -> State[Any]:
         result = _read_result(trial, code, outcome.summary if outcome else "")
     if result.code:
         return Failed(message=result.message, data=result)
-    return Completed(message=f"{result.system}: {100 * (result.dev or 0.0):.1f} on dev", data=result)
+    return Completed(message=f"{result.system}: {_dev(result)} on dev", data=result)
 
 
 @contextmanager
@@ -153,6 +154,13 @@ def _read_result(trial: Trial, code: int, error: str) -> Result:
     )
 
 
+def _dev(result: Result) -> str:
+    """Return the development score as reports show it; a failed run has none."""
+    from epigram.evaluation.comparison.formats import score_text
+
+    return score_text(result.score, result.dev)
+
+
 def result_of(trial: Trial, state: State[Any]) -> Result:
     """Return the result that a task ended with; if the task crashed, a result with the reason."""
     result = state.result(raise_on_failure=False)
@@ -184,7 +192,6 @@ def create_artifact(results: Sequence[Result]) -> None:
 
 def results_table(results: Sequence[Result]) -> Table:
     """Return the table of runs with the best ones on the development set highlighted."""
-    from epigram.evaluation.comparison.formats import percent
     from epigram.report.table import Cell, Heading, Line, Table
 
     keys = list(results[0].values)
@@ -196,7 +203,7 @@ def results_table(results: Sequence[Result]) -> Table:
                 Cell(result.run),
                 *(Cell(str(result.values[key])) for key in keys),
                 Cell(result.system),
-                Cell(percent(result.dev)),
+                Cell(_dev(result)),
             ],
             highlighted=result.run in best,
         )

@@ -17,6 +17,7 @@ from epigram.runner.runs.publish import Run
 from epigram.runner.workspace.settings import Settings
 
 if TYPE_CHECKING:
+    from epigram.evaluation.metrics.primary import PrimaryMetric
     from epigram.evaluation.metrics.scoring import SplitPredictions
     from epigram.monitoring.challenge import Promotion
     from epigram.text.dataset.validated_corpus import ValidatedCorpus
@@ -37,13 +38,15 @@ def challenge(root: Path, workspace: Path, stages: Graph, run: Run, settings: Se
 
     `workspace` is the tree that produced the model. Without a champion, the model is promoted.
     """
+    from epigram.evaluation.metrics.primary import text_metric
     from epigram.monitoring.challenge import Promotion, decide
     from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
     validated, chosen = _find_output(stages, CORPUS).parent, _find_output(stages, SUMMARY).with_name(CHOSEN)
     corpus = ValidatedCorpus.read(validated)
+    metric = text_metric(settings.metric, corpus)
     new, latest = _predict_challenger(stages, run, chosen, corpus), champion.current(root)
-    entry = _new_entry(workspace, run, chosen, validated, new, settings)
+    entry = _new_entry(workspace, run, chosen, validated, metric, new, settings)
     if latest is None:
         return Challenge(Promotion(promoted=True, reason="first champion"), entry)
     folder = champion.restore(root, latest)  # also if the model is not new: a promotion may have been killed halfway
@@ -51,7 +54,8 @@ def challenge(root: Path, workspace: Path, stages: Graph, run: Run, settings: Se
         return Challenge(Promotion(promoted=False, reason=reason), entry)
     old = _predict(folder / "model", corpus)
     criteria = {"alpha": settings.retrain.alpha, "margin": settings.retrain.margin}
-    return Challenge(decide(new, old, corpus.labels, names=(entry.system, latest.system), **criteria), entry)
+    names = entry.system, latest.system
+    return Challenge(decide(new, old, corpus.labels, metric=metric, names=names, **criteria), entry)
 
 
 def check_dataset(latest: Champion | None, dataset: str) -> None:
@@ -76,22 +80,25 @@ def _reason_to_skip(root: Path, latest: Champion, model: str) -> str:
 
 
 def _new_entry(
-    workspace: Path, run: Run, chosen: Path, validated: Path, new: SplitPredictions, settings: Settings
+    workspace: Path,
+    run: Run,
+    chosen: Path,
+    validated: Path,
+    metric: PrimaryMetric,
+    new: SplitPredictions,
+    settings: Settings,
 ) -> Champion:
     """Return the champion entry (champion.json) of the new model."""
     from epigram.evaluation.metrics.intervals import score_interval
-    from epigram.evaluation.metrics.scoring import SCORE
 
-    evaluate_settings = settings.evaluate
-    interval = score_interval(
-        new.row_scores(), resamples=evaluate_settings.resamples, confidence=evaluate_settings.confidence
-    )
+    evaluated = settings.evaluate
+    interval = score_interval(metric.rows(new), resamples=evaluated.resamples, confidence=evaluated.confidence)
     return Champion(
         run=run.name,
         dataset=run.dataset,
         system=run.comparison["chosen_system"],
         seed=run.comparison["chosen_seed"],
-        score=Score(name=SCORE[new.task], value=interval.value, low=interval.low, high=interval.high),
+        score=Score(name=metric.name, value=interval.value, low=interval.low, high=interval.high),
         rows=len(new.gold),
         hashes=Hashes(
             data=output_hash(workspace, validated.relative_to(workspace).as_posix()),
@@ -139,6 +146,7 @@ def _predict(model: Path, corpus: ValidatedCorpus) -> SplitPredictions:
     import numpy as np
 
     from epigram.evaluation.metrics.decisions import predict_labels
+    from epigram.evaluation.metrics.primary import task_of
     from epigram.inference.predictors.open_predictor import open_predictor
 
     predictor, labels, texts = open_predictor(model), corpus.labels, corpus.frame("dev", "text", corpus.label_column)
@@ -149,7 +157,7 @@ def _predict(model: Path, corpus: ValidatedCorpus) -> SplitPredictions:
             probabilities[0, :, labels.index(label)] = predicted[:, column]
             thresholds[0, labels.index(label)] = predictor.thresholds[column]
     gold = corpus.label_array(texts).astype(np.int64)
-    return predict_labels("multi" if corpus.task == "multi" else "single", gold, probabilities, thresholds)
+    return predict_labels(task_of(corpus.task), gold, probabilities, thresholds)
 
 
 def _find_output(stages: Graph, name: str) -> Path:

@@ -64,7 +64,9 @@ def training_curves(histories: Mapping[tuple[str, str], History]) -> str:
     }
     dash = name("part", sort=list(LOSSES), legend=low, title=None)
     loss = base | {"y": number("loss", scale={"zero": False}), "strokeDash": dash}
-    score = base | {"y": number("dev", scale={"zero": False}, axis={"format": ".0%", "tickCount": 5}, title="score")}
+    negative = any(line["dev"] < 0.0 for lines in histories.values() for line in lines)  # of a loss
+    form = ".3~g" if negative else ".0%"
+    score = base | {"y": number("dev", scale={"zero": False}, axis={"format": form, "tickCount": 5}, title="score")}
     axis = {"gridColor": LINE, "domainColor": LINE, "tickColor": LINE, "titleColor": MUTED}
     theme = {"font": FONT, "background": "transparent", "padding": 8, "view": {"stroke": None}, "axis": axis}
     panels = [mark("line", each) | {"width": 250, "height": 200} for each in (loss, score)]

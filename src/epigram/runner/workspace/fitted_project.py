@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from epigram.core.settings import REQUIRED
@@ -26,7 +25,7 @@ def create_project(folder: str | Path, *, model: str | Path, data: str | Path) -
         add_source(table, name=str(record.params["dataset"]), root=project, **record.reading(table))
         with edited(project / "params.yaml") as params:
             for section, values in record.params.items():
-                whole = section in REQUIRED or not isinstance(values, Mapping)
+                whole = section in (*REQUIRED, "metric")
                 params[section] = values if whole else {**(params.get(section) or {}), **values}
         load(project / "params.yaml")
         commit(project, f"Train the model of a fit of {table.name}")

@@ -15,6 +15,7 @@ from epigram.core.yaml_edit import edit
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.validation.settings import ValidateSettings
 from epigram.evaluation.comparison.formats import join_names
+from epigram.evaluation.metrics.primary import AUTO, MetricSetting
 from epigram.evaluation.settings import CompareSettings, EnsembleSettings, EvaluateSettings, ExamineSettings
 from epigram.models.settings import System
 from epigram.pruning.settings import PruneSettings
@@ -95,6 +96,7 @@ class Settings(Strict):
     seeds: list[Seed]
     views: dict[str, ViewSettings]
     systems: Annotated[dict[str, System], Checked(bool, "one or more systems")]
+    metric: MetricSetting = AUTO
     download: DownloadSettings = field(default_factory=DownloadSettings)
     validate: ValidateSettings = field(default_factory=ValidateSettings)
     examine: ExamineSettings = field(default_factory=ExamineSettings)

@@ -15,10 +15,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from epigram.core.registry import Registry
+from epigram.evaluation.metrics.primary import TASK_METRIC, PrimaryMetric
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import count_parameters
-from epigram.models.predict import Array, Predicted, dev_score, predict
+from epigram.models.predict import Array, Predicted, gold_labels, predict
 from epigram.training.config import TrainingConfig
+from epigram.training.dev_score import metric_score
 from epigram.training.loop.checkpoints import Checkpoints
 from epigram.training.loop.plan import Plan
 from epigram.training.loop.progress import Report
@@ -34,6 +36,7 @@ class FitOptions:
     config: TrainingConfig
     path: str
     seed: int
+    metric: PrimaryMetric = TASK_METRIC
     report: Report | None = None
     checkpoints: Checkpoints | None = None
     choice: Any = None  # what a cross-validation chose, for a fit without dev
@@ -42,10 +45,11 @@ class FitOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """Trained model with its development score and, if it is trained by gradient, its history."""
+    """Trained model with its accuracy and its score on dev and, if it is trained by gradient, its history."""
 
     model: Any
     dev_accuracy: float
+    dev_score: float
     epoch: int
     depth: int  # layers before any was dropped
     parameters: int  # parameters before any layer was dropped
@@ -98,11 +102,14 @@ def pool(predictions: Sequence[Predicted]) -> Predicted:
     return Predicted(np.concatenate([each.logits for each in predictions]), None, predictions[0].multi)
 
 
-def closed_form(model: Any, dev: TextBatches | None) -> Trained:
-    """Return the result for a fitted `model` that is not trained by gradient; without dev, its score is 0."""
-    score = 0.0 if dev is None else dev_score(predict(model, dev), dev, "sentence")
+def closed_form(model: Any, dev: TextBatches | None, metric: PrimaryMetric) -> Trained:
+    """Return the result for a fitted `model` that is not trained by gradient; without dev, its scores are 0."""
+    accuracy = score = 0.0
+    if dev is not None:
+        predicted, labels = predict(model, dev), gold_labels(dev)
+        accuracy, score = predicted.score(labels), metric_score(predicted, labels, metric)
     size = count_parameters(model)
-    return Trained(model=model, dev_accuracy=score, epoch=0, depth=0, parameters=size, history=[])
+    return Trained(model=model, dev_accuracy=accuracy, dev_score=score, epoch=0, depth=0, parameters=size, history=[])
 
 
 KINDS: Registry[Callable[[Any, TextBatches, TextBatches | None, FitOptions], Trained]] = Registry(__name__)

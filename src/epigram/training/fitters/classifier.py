@@ -35,11 +35,11 @@ def fit_model(model: NeuralClassifier, train: TextBatches, dev: TextBatches | No
     """
     depth, size = model.depth, count_parameters(model)
     if options.config.fitted_head and can_fit_head(model, train):
-        fit_head(model, train, options.config.class_weight)
+        fit_head(model, train, options.config.class_weight, options.metric)
     with as_bags(model, train, dev, options.config) as texts:
         trainer = Trainer(
             model,
-            label_objective(*texts, options.config, keeps_logits=options.keeps_logits),
+            label_objective(*texts, options.config, metric=options.metric, keeps_logits=options.keeps_logits),
             seed=options.seed,
             report=options.report,
             checkpoints=options.checkpoints,
@@ -49,6 +49,7 @@ def fit_model(model: NeuralClassifier, train: TextBatches, dev: TextBatches | No
     return Trained(
         model=model,
         dev_accuracy=record.accuracy,
+        dev_score=record.score[0],
         epoch=record.epoch,
         depth=depth,
         parameters=size,

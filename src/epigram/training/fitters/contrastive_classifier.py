@@ -27,7 +27,7 @@ def fit_model(model: NeuralClassifier, train: TextBatches, dev: TextBatches | No
     _train_encoder(model, train, options)
     problem = make_problem(model, train, dev, options, Encodings.of(encode, model, train, dev))
     problem.install(model, problem.choose([problem]) if options.choice is None else options.choice)
-    return replace(closed_form(model, dev), depth=model.depth)
+    return replace(closed_form(model, dev, options.metric), depth=model.depth)
 
 
 @fitters.register_on_folds("contrastive_classifier")

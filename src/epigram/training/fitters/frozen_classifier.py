@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from epigram.core import deadline
+from epigram.evaluation.metrics.primary import TASK_METRIC, PrimaryMetric
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import NeuralClassifier
 from epigram.models.precision import matmul_precision
@@ -60,7 +61,7 @@ def fit_model(model: NeuralClassifier, train: TextBatches, dev: TextBatches | No
     encodings = Encodings.of(encode if choice is None else choice.known.of, model, train, dev)
     problem = make_problem(model, train, dev, options, encodings)
     problem.install(model, problem.choose([problem]) if choice is None else choice.settings)
-    return replace(closed_form(model, dev), depth=model.depth)
+    return replace(closed_form(model, dev, options.metric), depth=model.depth)
 
 
 @fitters.register_on_folds("frozen_classifier")
@@ -86,12 +87,18 @@ def make_problem(
     """Return the problem of fitting the head of `model` to encodings of the texts."""
     if isinstance(model.head, LinearNgramsHead):
         return NgramProblem(model, train, dev, encodings, options)
-    return LogisticProblem(model, train, dev, encodings, options.config.class_weight)
+    return LogisticProblem(model, train, dev, encodings, options.config.class_weight, options.metric)
 
 
-def fit(model: NeuralClassifier, train: TextBatches, dev: TextBatches, class_weight: ClassWeight = "none") -> None:
+def fit(
+    model: NeuralClassifier,
+    train: TextBatches,
+    dev: TextBatches,
+    class_weight: ClassWeight = "none",
+    metric: PrimaryMetric = TASK_METRIC,
+) -> None:
     """Set the head's linear layer to the logistic regression with the penalty that has the lowest loss on `dev`."""
-    problem = LogisticProblem(model, train, dev, Encodings.of(encode, model, train, dev), class_weight)
+    problem = LogisticProblem(model, train, dev, Encodings.of(encode, model, train, dev), class_weight, metric)
     problem.install(model, problem.choose([problem]))
 
 
@@ -109,7 +116,9 @@ class LogisticProblem:
         dev: TextBatches | None,
         encodings: Encodings,
         class_weight: ClassWeight,
+        metric: PrimaryMetric = TASK_METRIC,
     ) -> None:
+        self.metric = metric
         x, held_out, names = encodings
         self.mean, self.scale = x.mean(0), deviations(x)
         self.x, self.basis = in_row_space((x - self.mean) / self.scale)
@@ -140,7 +149,7 @@ class LogisticProblem:
         if self.prior is None:
             return plain
         with_prior = best(STRENGTHS)
-        return with_prior if is_worth(pooled(with_prior), pooled(plain), wanted) else plain
+        return with_prior if is_worth(pooled(with_prior), pooled(plain), wanted, self.metric) else plain
 
     def predicted(self, settings: LogisticSettings) -> Predicted:
         """Return the predictions for the held-out texts."""

@@ -38,7 +38,7 @@ def fit_model(model: LinearSvm, train: TextBatches, dev: TextBatches | None, opt
             _fit_chosen(_problem(model, train, None, options), options.choice)
         else:
             fit(model, train, dev, seed=options.seed, class_weight=options.config.class_weight)
-    return closed_form(model, dev)
+    return closed_form(model, dev, options.metric)
 
 
 @fitters.register_on_folds("linear_svm")

@@ -17,7 +17,7 @@ from epigram.training.fitters import FitOptions, Fold, FoldResults, Trained, clo
 def fit_model(model: RandomBaseline, train: TextBatches, dev: TextBatches | None, options: FitOptions) -> Trained:
     """Count the labels of `train`."""
     fit(model, train, dev, seed=options.seed)
-    return closed_form(model, dev)
+    return closed_form(model, dev, options.metric)
 
 
 @fitters.register_on_folds("random_baseline")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from epigram.core.effects import unused
+from epigram.evaluation.metrics.primary import PrimaryMetric
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import NeuralClassifier
 from epigram.training.config import ClassWeight, TrainingConfig
@@ -27,8 +28,8 @@ def can_fit_head(model: NeuralClassifier, train: TextBatches) -> bool:
     return classes and len(train) > 1 and "train.fitted_head" not in without_effect
 
 
-def fit_head(model: NeuralClassifier, train: TextBatches, class_weight: ClassWeight) -> None:
+def fit_head(model: NeuralClassifier, train: TextBatches, class_weight: ClassWeight, metric: PrimaryMetric) -> None:
     """Set the head of `model` to the regression on at most ROWS random texts of `train`; dev has no part in it."""
     rows = np.random.default_rng(0).permutation(len(train))[:ROWS]
     judges = max(1, len(rows) // JUDGES)
-    frozen_classifier.fit(model, train.part(rows[judges:]), train.part(rows[:judges]), class_weight)
+    frozen_classifier.fit(model, train.part(rows[judges:]), train.part(rows[:judges]), class_weight, metric)

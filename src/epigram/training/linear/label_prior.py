@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from epigram.evaluation.metrics.primary import TASK_METRIC, PrimaryMetric
 from epigram.models.predict import Predicted
+from epigram.training.dev_score import metric_score
 
 Floats = NDArray[np.floating[Any]]
 
@@ -29,12 +31,15 @@ def prior_weights(names: Floats, x: Floats, labels: NDArray[np.integer], width: 
     return weights
 
 
-def is_worth(prior: Predicted, plain: Predicted, labels: NDArray[np.integer]) -> bool:
-    """Return whether the `prior` lowers the loss of the `plain` predictions clearly, and not their score.
+def is_worth(
+    prior: Predicted, plain: Predicted, labels: NDArray[np.integer], metric: PrimaryMetric = TASK_METRIC
+) -> bool:
+    """Return whether the `prior` lowers the loss of the `plain` predictions clearly, and not their score by `metric`.
 
     Otherwise it is chosen with many texts too, where it costs accuracy (docs/development/log.md). The mean loss of the
     N held-out texts has to fall by more than the standard error of its difference.
     """
     gains = (plain.losses(labels) - prior.losses(labels)).reshape(len(labels), -1).mean(1)
     clear = gains.mean() > gains.std() / np.sqrt(len(gains))
-    return bool(clear) and prior.score(labels) >= plain.score(labels)
+    better, worse = (metric_score(each, labels, metric) for each in (prior, plain))
+    return bool(clear) and better >= worse

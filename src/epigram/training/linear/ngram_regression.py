@@ -96,7 +96,7 @@ class NgramProblem:
         more = [judge(choice._replace(strength=strength)) for choice in tried for strength in STRENGTHS]
         with_prior = min(more, key=lambda each: each[0])[1]
         one, other = (pool([each.predicted(choice) for each in problems]) for choice in (with_prior, plain))
-        return with_prior if is_worth(one, other, wanted) else plain
+        return with_prior if is_worth(one, other, wanted, self.options.metric) else plain
 
     def predicted(self, choice: NgramChoice) -> Predicted:
         """Return the predictions for the held-out texts."""

@@ -33,7 +33,7 @@ class Progress:
     step: int
     steps: int
     loss: float
-    dev: float | None  # best score on dev; None before the first evaluation
+    dev: str | None  # best score on dev, formatted; None before the first evaluation
     texts_per_second: float
     seconds_left: float
     note: str = ""  # an event, if there was one
@@ -69,9 +69,10 @@ def report_progress(trainer: Trainer, note: str = "") -> None:
     )
     rate = speed * trainer.objective.size / trainer.per_epoch
     dev = max((line["dev"] for line in trainer.record.history), default=None)
+    best = None if dev is None else trainer.objective.shown(dev)
     loss = trainer.losses.mean
     trainer.report(
-        Progress(position.epoch, trainer.config.epochs, position.step, trainer.steps, loss, dev, rate, left, note)
+        Progress(position.epoch, trainer.config.epochs, position.step, trainer.steps, loss, best, rate, left, note)
     )
 
 
@@ -86,7 +87,7 @@ def progress_line(progress: Progress, label: str) -> str:
     minutes, seconds = divmod(round(progress.seconds_left), 60)
     rate = progress.texts_per_second
     speed = f"{rate / 1000:.1f}k" if rate >= 1000 else f"{rate:.0f}"
-    dev = "" if progress.dev is None else f" dev {100 * progress.dev:.1f}"
+    dev = "" if progress.dev is None else f" dev {progress.dev}"
     return (
         f"{label} epoch {progress.epoch}/{progress.epochs} [{'#' * done}{'-' * (WIDTH - done)}] "
         f"loss {progress.loss:.3f}{dev} {speed} texts/s {minutes}:{seconds:02d} left"

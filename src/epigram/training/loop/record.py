@@ -14,7 +14,7 @@ CHECK_INTERVAL = 20  # steps between two checks of the loss
 class Record:
     """Best evaluation so far, and the history of evaluations."""
 
-    score: tuple[float, float] = (-1.0, float("-inf"))  # dev score by `stop_on`, then minus dev loss
+    score: tuple[float, float] = (float("-inf"), float("-inf"))  # dev score by `stop_on`, then minus dev loss
     accuracy: float = 0.0  # accuracy or micro-F1 of the texts of dev at the best evaluation
     epoch: int = 0
     step: int = 0

@@ -73,6 +73,10 @@ class Objective:
         """Return the end of the message for a NaN or infinite loss on `batch`: where it is, and what to change."""
         raise NotImplementedError
 
+    def shown(self, score: float) -> str:
+        """Format a score of an evaluation, for the progress."""
+        return f"{100 * score:.1f}"
+
     def state(self) -> dict[str, Tensor]:
         """Return what the next step depends on besides model and optimizer; by default nothing."""
         return {}

@@ -9,12 +9,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from epigram.evaluation.metrics.primary import TASK_METRIC, PrimaryMetric
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import NeuralClassifier
 from epigram.models.precision import matmul_precision
-from epigram.models.predict import Predicted, dev_score, gold_labels
+from epigram.models.predict import Predicted, gold_labels
 from epigram.nn.layers.loss import PLAIN, LossOptions
 from epigram.training.config import TrainingConfig
+from epigram.training.dev_score import DevScore
 from epigram.training.distributed import parallel
 from epigram.training.objectives.base import Batch, Batches, Evaluation, Objective
 
@@ -57,8 +59,15 @@ class Classification(Objective):
     size_settings = "train.batch_size, train.max_tokens or train.max_length"
 
     def __init__(
-        self, train: TextBatches, dev: TextBatches | None, config: TrainingConfig, *, keeps_logits: bool = False
+        self,
+        train: TextBatches,
+        dev: TextBatches | None,
+        config: TrainingConfig,
+        *,
+        metric: PrimaryMetric = TASK_METRIC,
+        keeps_logits: bool = False,
     ) -> None:
+        self.dev_score = DevScore(config.stop_on, metric)
         self.train, self.dev, self.config, self.keeps_logits = train, dev, config, keeps_logits
         self.device, self.size = train.device, len(train)
 
@@ -86,15 +95,25 @@ class Classification(Objective):
         predicted = parallel.predict_synchronized(model, self.dev, self.config.precision)
         if not np.isfinite(predicted.logits).all():
             return None
-        if adapt and predicted.parts is not None and model.adapt(predicted.scores(labels)):  # DMSP, Algorithm 1
+        if adapt and predicted.parts is not None and model.adapt(self._alphas(predicted)):  # DMSP, Algorithm 1
             predicted = parallel.predict_synchronized(model, self.dev, self.config.precision)
         logits = predicted.logits if self.keeps_logits else None
         return Evaluation(self.score(predicted), predicted.loss(labels), predicted.score(labels), logits)
 
+    def _alphas(self, predicted: Predicted) -> list[float]:
+        """Return the score α of the text labels by each part."""
+        assert self.dev is not None and predicted.parts is not None
+        texts = DevScore("sentence", self.dev_score.metric)
+        return texts.of_parts(predicted.parts, self.dev, multi=predicted.multi)
+
     def score(self, predicted: Predicted) -> float:
         """Return the score that selects the weights."""
         assert self.dev is not None
-        return dev_score(predicted, self.dev, self.config.stop_on)
+        return self.dev_score.of(predicted, self.dev)
+
+    def shown(self, score: float) -> str:
+        """Format a score of an evaluation, for the progress."""
+        return self.dev_score.text(score)
 
     def explain_divergence(self, batch: Batch) -> str:
         """Return the rows of the batch, and the settings to change."""

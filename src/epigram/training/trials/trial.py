@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from epigram.evaluation.metrics.primary import MetricSetting, text_metric
 from epigram.models.predict import gold_labels, predict
 from epigram.models.settings import System
 from epigram.nn.pretrained.warm_start import find_pretrained
@@ -21,6 +22,7 @@ from epigram.recipes.registry import recipe_of
 from epigram.text.dataset.encoded_dataset import View, fold_folder
 from epigram.training import fitters
 from epigram.training.config import configure
+from epigram.training.dev_score import metric_score
 from epigram.training.distributed.resources import resolve_threads
 from epigram.training.fit_system import options_of, prepare
 from epigram.training.fitters import pool
@@ -56,6 +58,7 @@ def try_system(
     name: str,
     system: System,
     shared: Mapping[str, Any],
+    metric: MetricSetting,
     view: View,
     pretrained: Path,
     *,
@@ -65,18 +68,20 @@ def try_system(
 ) -> TrialResult:
     """Return the result of a trial on `rows` training texts at most, judged by `held_out` texts of dev at most.
 
-    If train has folds, one model is trained for each of the first `folds` of them. `shared` is the section `train` of
-    params.yaml, and `pretrained` has the encoder that was pretrained on the view, if there is one.
+    If train has folds, one model is trained for each of the first `folds` of them. `shared` and `metric` are the
+    section `train` and the metric of params.yaml, and `pretrained` has the encoder that was pretrained on the view, if
+    there is one.
     """
     load_libraries()
     recipe = recipe_of(name, system, shared, checkpoint=view.checkpoint)
     config = replace(configure(name, recipe, shared), processes=1)
     config = resolve_threads(config, recipe, view.checkpoint)
     torch.set_num_threads(int(config.threads))
+    known: dict[str, Any] = {"name": name, "recipe": recipe, "config": config, "metric": text_metric(metric, view)}
     predictions, labels, taken, seconds, trained_rows, answered = [], [], [], 0.0, 0, 0.0
     for part, encoder in _parts(SampledView.of(view, rows, held_out), pretrained, folds):
         began = time.perf_counter()
-        setup = ModelSetup(name=name, recipe=recipe, config=config, view=part, pretrained=encoder, seed=0)
+        setup = ModelSetup(**known, view=part, pretrained=encoder, seed=0)
         model, train, dev = prepare(setup)
         trained = fitters.KINDS[recipe.kind](model, train, dev, options_of(setup))
         ended = time.perf_counter()
@@ -89,7 +94,7 @@ def try_system(
     pooled, _ = calibrated(pool(predictions), wanted)
     steps, evaluations = np.mean(taken, 0).tolist()
     return TrialResult(
-        score=pooled.score(wanted),
+        score=metric_score(pooled, wanted, known["metric"]),
         loss=pooled.loss(wanted),
         rows=trained_rows // count,
         held_out=len(wanted) // count,

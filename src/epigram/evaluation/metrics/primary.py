@@ -1,0 +1,233 @@
+"""The primary metric: the score that chooses systems, weights, ties and the champion (`metric` in params.yaml).
+
+It is made once from the setting, for the labels of the data, and handed down. A higher score is better: of a loss, the
+negative is the score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+
+from epigram.core.config_types import Checked, MappingAs, Range, Strict, nearest, parse_integer, shown, validate_as
+from epigram.core.errors import ParameterError
+from epigram.evaluation.arrays import Floats
+from epigram.evaluation.metrics.metric_rows import (
+    Judged,
+    accuracy_rows,
+    balanced_accuracy,
+    cost_rows,
+    kappa_rows,
+    label_f1_rows,
+    label_rows,
+    log_loss_rows,
+    micro_f1_rows,
+)
+from epigram.evaluation.metrics.registry import macro_f1, weighted_f1
+from epigram.evaluation.metrics.row_scores import ScoredRows
+from epigram.evaluation.records.results import Metrics, Task
+
+Rows = Callable[[Judged], ScoredRows]
+
+
+@dataclass(frozen=True)
+class PrimaryMetric:
+    """The primary metric of a project, with its `name` in params.yaml and in results.
+
+    `cost` has the prices of the metric `cost`. `of_words`: the labels of words rank the systems, because the data have
+    no others; see `text_metric`.
+    """
+
+    name: str
+    rows_of: Rows
+    of_words: bool = False
+    cost: dict[str, dict[str, float]] | None = None
+
+    @property
+    def title(self) -> str:
+        """Title in reports."""
+        return title_of(self.name)
+
+    @property
+    def per_label(self) -> bool:
+        """Whether the thresholds of several labels per text are chosen for the F1 of each label by itself."""
+        return self.name in ("macro_f1", "weighted_f1") or self.name.startswith("f1:")
+
+    def rows(self, judged: Judged, spread: float = 1.0) -> Any:
+        """Return what each row adds to the score, with its `spread`."""
+        found: Any = self.rows_of(judged)
+        return found if spread == 1.0 else replace(found, spread=spread)
+
+    def score(self, judged: Judged) -> float:
+        """Return the score, averaged over the seeds."""
+        return float(self.rows(judged).scores().mean())
+
+
+class Entry(NamedTuple):
+    """Entry of the registry: title in reports, what each row adds, and the tasks that the metric suits."""
+
+    title: str
+    rows: Callable[..., ScoredRows]
+    tasks: tuple[Task, ...] = ("single", "multi")
+    loss: bool = False  # the score is the negative of what reports show
+
+
+PRIMARY = {
+    "accuracy": Entry("accuracy", accuracy_rows),
+    "macro_f1": Entry("macro-F1", partial(label_rows, statistic=macro_f1)),
+    "micro_f1": Entry("micro-F1", micro_f1_rows),
+    "weighted_f1": Entry("weighted F1", partial(label_rows, statistic=weighted_f1)),
+    "f1": Entry("F1 of {}", label_f1_rows),  # f1:LABEL
+    "balanced_accuracy": Entry("balanced accuracy", partial(label_rows, statistic=balanced_accuracy), ("single",)),
+    "log_loss": Entry("log loss", log_loss_rows, loss=True),
+    "quadratic_kappa": Entry("quadratic kappa", kappa_rows, ("single",)),
+    "cost": Entry("cost per text", cost_rows, ("single",), loss=True),
+    "token_f1": Entry("token F1", micro_f1_rows, ()),  # tokens.py adds up the words of the rows
+}
+AUTO = "auto"  # the score of the task
+OF_TASK: dict[Task, str] = {"single": "accuracy", "multi": "micro_f1"}
+TASK_METRIC = PrimaryMetric(AUTO, micro_f1_rows)  # accuracy with one label per text, else micro-F1
+
+
+def is_metric(name: str) -> bool:
+    """Return whether `name` is the name of a metric without prices."""
+    return name == AUTO or (name.startswith("f1:") if ":" in name else name in PRIMARY.keys() - {"f1", "cost"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostSetting(Strict):
+    """Prices of predictions, instead of the name of a metric; by default 0 of a right and 1 of a wrong one."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {**Strict.__pydantic_config__, "coerce_numbers_to_str": True}
+
+    cost: dict[str, dict[str, Annotated[float, Range(ge=0.0)]]]  # gold label: {predicted label: price}
+
+
+NAMES = (
+    "auto, accuracy, macro_f1, micro_f1, weighted_f1, f1:LABEL, balanced_accuracy, log_loss, quadratic_kappa, or "
+    "{cost: {GOLD: {PREDICTED: PRICE}}}"
+)
+MetricSetting = Annotated[Annotated[str, Checked(is_metric, NAMES)] | CostSetting, MappingAs()]
+
+
+def read_metric(value: Any, file: str) -> MetricSetting:
+    """Return a value of `metric` as a setting; `file` begins the message of the ParameterError for an invalid one."""
+    kind: Any = MetricSetting
+    found: MetricSetting = validate_as(kind, value, "metric", file=file)
+    return found
+
+
+def plain_value(setting: MetricSetting) -> str | dict[str, Any]:
+    """Return the value of `metric` in params.yaml."""
+    return {"cost": setting.cost} if isinstance(setting, CostSetting) else setting
+
+
+def name_of(setting: MetricSetting) -> str:
+    """Return the name of the metric of a setting; `auto` for the score of the task."""
+    return "cost" if isinstance(setting, CostSetting) else setting
+
+
+def metric_of(setting: MetricSetting, task: Task, labels: Sequence[str], *, words_only: bool = False) -> PrimaryMetric:
+    """Return the metric of the setting `metric` for data of a task with these labels.
+
+    `words_only`: only words have labels.
+    Raises ParameterError for a metric that does not suit the data, and for an unknown label.
+    """
+    name = name_of(setting)
+    if name == AUTO:
+        name = "token_f1" if words_only else OF_TASK[task]
+    if words_only != (name == "token_f1"):
+        why = "only words have labels, which token_f1 scores" if words_only else "texts have labels of their own"
+        raise ParameterError(f"metric is {shown(repr(name))}, but {why}; set it to auto")
+    kind, _, label = name.partition(":")
+    entry = PRIMARY[kind]
+    if task not in entry.tasks and not words_only:
+        raise ParameterError(f"metric is {kind!r}, which needs one label per text; set it to micro_f1 or macro_f1")
+    rows: Rows = entry.rows
+    if kind == "f1":
+        rows = partial(entry.rows, label=_number(label, labels))
+    if isinstance(setting, CostSetting):
+        rows = partial(entry.rows, prices=_prices(setting, labels))
+    return PrimaryMetric(name, rows, words_only, setting.cost if isinstance(setting, CostSetting) else None)
+
+
+class LabelledData(Protocol):
+    """A validated corpus or an encoded view."""
+
+    @property
+    def task(self) -> str:
+        """The task: single or multi."""
+
+    @property
+    def labels(self) -> list[str]:
+        """Labels of the texts."""
+
+    @property
+    def tokens_only(self) -> bool:
+        """Whether only words have labels."""
+
+
+def metric_for(setting: MetricSetting, data: LabelledData) -> PrimaryMetric:
+    """Return the metric of the setting `metric` for the data, see `metric_of`."""
+    return metric_of(setting, task_of(data.task), data.labels, words_only=data.tokens_only)
+
+
+def text_metric(setting: MetricSetting, data: LabelledData) -> PrimaryMetric:
+    """Return the metric of the labels of texts: that of the task if the labels of words rank the systems."""
+    found = metric_for(setting, data)
+    return metric_of(AUTO, task_of(data.task), data.labels) if found.of_words else found
+
+
+def check_metric(setting: MetricSetting, data: LabelledData, *, declared: bool) -> None:
+    """Raise ParameterError for a metric that does not suit the data; `declared`: the source lists the labels in order.
+
+    Labels that are numbers are in the order of their values.
+    """
+    metric = metric_for(setting, data)
+    if metric.name == "quadratic_kappa" and not declared and None in map(parse_integer, data.labels):
+        raise ParameterError(
+            "metric is 'quadratic_kappa', but the labels have no order; list them in order under `labels` "
+            "in the source's file in data/sources"
+        )
+
+
+def task_of(name: str) -> Task:
+    """Return the task as a type."""
+    return "multi" if name == "multi" else "single"
+
+
+def recorded_metric(metrics: Metrics) -> PrimaryMetric:
+    """Return the metric that an evaluation was made with."""
+    setting = metrics.score if metrics.cost is None else CostSetting(cost=metrics.cost)
+    return metric_of(setting, metrics.task, metrics.labels, words_only=metrics.score == "token_f1")
+
+
+def _number(label: str, labels: Sequence[str], where: str = "") -> int:
+    if label not in labels:
+        known = nearest(label, list(labels))
+        raise ParameterError(f"metric{where} has {shown(repr(label))}, which is not a label: {known}")
+    return labels.index(label)
+
+
+def _prices(setting: CostSetting, labels: Sequence[str]) -> Floats:
+    prices = 1.0 - np.eye(len(labels))
+    for gold, row in setting.cost.items():
+        for predicted, price in row.items():
+            prices[_number(gold, labels, ".cost"), _number(predicted, labels, ".cost")] = price
+    return prices
+
+
+def title_of(name: str) -> str:
+    """Return the title of a metric in reports."""
+    kind, _, label = name.partition(":")
+    return PRIMARY[kind].title.format(label) if kind in PRIMARY else name
+
+
+def is_loss(name: str) -> bool:
+    """Return whether the score of the metric `name` is the negative of a loss, which reports show."""
+    entry = PRIMARY.get(name.partition(":")[0])
+    return entry is not None and entry.loss
