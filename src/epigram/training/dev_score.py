@@ -70,7 +70,7 @@ class DevScore:
         return f"mean of token F1 and {texts}" if self.stop_on in TOKEN_F1 else texts
 
     def text(self, score: float) -> str:
-        """Format a score: in percent, or as the loss of which it is the negative."""
+        """Format a score: in percent, or the loss, whose negative is the score."""
         return score_text(self.metric.name if self.stop_on == "sentence" else self.stop_on, score)
 
 

@@ -27,7 +27,7 @@ def level(share: float) -> str:
 
 
 def score_text(metric: str, score: float | None, unit: str = "") -> str:
-    """Format a score of the primary metric: in percent, with the `unit`, or as the loss of which it is the negative."""
+    """Format a score of the primary metric: in percent, with the `unit`, or the loss, whose negative is the score."""
     if score is None or not is_loss(metric):
         return percent(score) + (unit if score is not None else "")
     return f"{abs(score):.4g}"

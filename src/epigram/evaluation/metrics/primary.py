@@ -67,8 +67,8 @@ class PrimaryMetric:
         return float(self.rows(judged).scores().mean())
 
 
-class Entry(NamedTuple):
-    """Entry of the registry: title in reports, what each row adds, and the tasks that the metric suits."""
+class RegisteredMetric(NamedTuple):
+    """Registered metric: title in reports, what each row adds, and the tasks that the metric suits."""
 
     title: str
     rows: Callable[..., ScoredRows]
@@ -77,16 +77,18 @@ class Entry(NamedTuple):
 
 
 PRIMARY = {
-    "accuracy": Entry("accuracy", accuracy_rows),
-    "macro_f1": Entry("macro-F1", partial(label_rows, statistic=macro_f1)),
-    "micro_f1": Entry("micro-F1", micro_f1_rows),
-    "weighted_f1": Entry("weighted F1", partial(label_rows, statistic=weighted_f1)),
-    "f1": Entry("F1 of {}", label_f1_rows),  # f1:LABEL
-    "balanced_accuracy": Entry("balanced accuracy", partial(label_rows, statistic=balanced_accuracy), ("single",)),
-    "log_loss": Entry("log loss", log_loss_rows, loss=True),
-    "quadratic_kappa": Entry("quadratic kappa", kappa_rows, ("single",)),
-    "cost": Entry("cost per text", cost_rows, ("single",), loss=True),
-    "token_f1": Entry("token F1", micro_f1_rows, ()),  # tokens.py adds up the words of the rows
+    "accuracy": RegisteredMetric("accuracy", accuracy_rows),
+    "macro_f1": RegisteredMetric("macro-F1", partial(label_rows, statistic=macro_f1)),
+    "micro_f1": RegisteredMetric("micro-F1", micro_f1_rows),
+    "weighted_f1": RegisteredMetric("weighted F1", partial(label_rows, statistic=weighted_f1)),
+    "f1": RegisteredMetric("F1 of {}", label_f1_rows),  # f1:LABEL
+    "balanced_accuracy": RegisteredMetric(
+        "balanced accuracy", partial(label_rows, statistic=balanced_accuracy), ("single",)
+    ),
+    "log_loss": RegisteredMetric("log loss", log_loss_rows, loss=True),
+    "quadratic_kappa": RegisteredMetric("quadratic kappa", kappa_rows, ("single",)),
+    "cost": RegisteredMetric("cost per text", cost_rows, ("single",), loss=True),
+    "token_f1": RegisteredMetric("token F1", micro_f1_rows, ()),  # tokens.py adds up the words of the rows
 }
 AUTO = "auto"  # the score of the task
 OF_TASK: dict[Task, str] = {"single": "accuracy", "multi": "micro_f1"}
@@ -177,7 +179,7 @@ def metric_for(setting: MetricSetting, data: LabelledData) -> PrimaryMetric:
 
 
 def text_metric(setting: MetricSetting, data: LabelledData) -> PrimaryMetric:
-    """Return the metric of the labels of texts: that of the task if the labels of words rank the systems."""
+    """Return the metric of the labels of texts: the score of the task if the labels of words rank the systems."""
     found = metric_for(setting, data)
     return metric_of(AUTO, task_of(data.task), data.labels) if found.of_words else found
 

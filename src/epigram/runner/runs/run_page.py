@@ -64,7 +64,9 @@ def training_curves(histories: Mapping[tuple[str, str], History]) -> str:
     }
     dash = name("part", sort=list(LOSSES), legend=low, title=None)
     loss = base | {"y": number("loss", scale={"zero": False}), "strokeDash": dash}
-    negative = any(line["dev"] < 0.0 for lines in histories.values() for line in lines)  # of a loss
+    negative = any(
+        line["dev"] < 0.0 for lines in histories.values() for line in lines
+    )  # the scores are negative losses
     form = ".3~g" if negative else ".0%"
     score = base | {"y": number("dev", scale={"zero": False}, axis={"format": form, "tickCount": 5}, title="score")}
     axis = {"gridColor": LINE, "domainColor": LINE, "tickColor": LINE, "titleColor": MUTED}
