@@ -30,7 +30,7 @@ TEXTS = pl.read_ndjson(ROOT / "data/pocket/pocket_en.jsonl").head(150).select("t
 @pytest.fixture(scope="module")
 def model() -> Iterator[epigram.FittedModel]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(candidates, "installed_encoder", lambda language: None)
+        patch.setattr(estimates, "installed_encoder", lambda language: None)
         yield epigram.fit(TEXTS, label="stars", budget="30s", metric="macro_f1", verbose=False)
 
 
