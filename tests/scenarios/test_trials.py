@@ -10,7 +10,7 @@ import pytest
 
 from epigram.core.config_types import validate_as
 from epigram.core.errors import ParameterError
-from epigram.evaluation.metrics.primary import MetricSetting
+from epigram.evaluation.settings import MetricSetting
 from epigram.models.settings import System
 from epigram.text.dataset.encoded_dataset import View
 from epigram.training.trials.sample import SampledView

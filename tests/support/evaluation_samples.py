@@ -11,10 +11,10 @@ import numpy as np
 
 from epigram.core.arrays import Ragged
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.metrics.primary import AUTO, MetricSetting, metric_of
+from epigram.evaluation.metrics.primary import metric_of
 from epigram.evaluation.records.ensemble_record import EnsembleRecord
 from epigram.evaluation.records.results import Cost, Evaluated, Task, write_evaluation
-from epigram.evaluation.settings import EvaluateSettings
+from epigram.evaluation.settings import AUTO, EvaluateSettings, MetricSetting
 from epigram.evaluation.splits import GoldSplit, SystemOutput, Target
 from epigram.evaluation.tokens.word_predictions import Words
 from tests.support.certain import COMPARED

@@ -3,11 +3,53 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from epigram.core.config_types import Count, OpenShare, Positive, Range, Strict
+from epigram.core.config_types import Checked, Count, MappingAs, OpenShare, Positive, Range, Strict, validate_as
 
 Preference = Literal["cheapest", "best"]
+AUTO = "auto"  # the metric of the task
+METRIC_NAMES = (
+    *(AUTO, "accuracy", "macro_f1", "micro_f1", "weighted_f1", "balanced_accuracy"),
+    *("log_loss", "quadratic_kappa", "token_f1"),
+)
+
+
+def _is_metric(name: str) -> bool:
+    return name in METRIC_NAMES or name.startswith("f1:")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostSetting(Strict):
+    """Prices of predictions, instead of the name of a metric; by default 0 of a right and 1 of a wrong one."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {**Strict.__pydantic_config__, "coerce_numbers_to_str": True}
+
+    cost: dict[str, dict[str, Annotated[float, Range(ge=0.0)]]]  # gold label: {predicted label: price}
+
+
+EXPECTED = (
+    "auto, accuracy, macro_f1, micro_f1, weighted_f1, f1:LABEL, balanced_accuracy, log_loss, quadratic_kappa, or "
+    "{cost: {GOLD: {PREDICTED: PRICE}}}"
+)
+MetricSetting = Annotated[Annotated[str, Checked(_is_metric, EXPECTED)] | CostSetting, MappingAs()]
+
+
+def read_metric(value: Any, file: str) -> MetricSetting:
+    """Return a value of `metric` as a setting; `file` begins the message of the ParameterError for an invalid one."""
+    kind: Any = MetricSetting
+    found: MetricSetting = validate_as(kind, value, "metric", file=file)
+    return found
+
+
+def plain_value(setting: MetricSetting) -> str | dict[str, Any]:
+    """Return the value of `metric` in params.yaml."""
+    return {"cost": setting.cost} if isinstance(setting, CostSetting) else setting
+
+
+def name_of(setting: MetricSetting) -> str:
+    """Return the name of the metric of a setting; `auto` for the score of the task."""
+    return "cost" if isinstance(setting, CostSetting) else setting
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from epigram.core.errors import ParameterError
 from epigram.data.validation.label_checks import visible_label
-from epigram.evaluation.metrics.primary import AUTO
+from epigram.evaluation.settings import AUTO
 from epigram.fitting.fit import fit
 from epigram.fitting.inputs import Language, as_list
 from epigram.inference.predictors.base_predictor import list_texts

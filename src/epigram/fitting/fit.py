@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from epigram.evaluation.metrics.primary import AUTO, read_metric
+from epigram.evaluation.settings import AUTO, read_metric
 from epigram.fitting.fitted_model import PREFIX, FittedModel
 from epigram.fitting.inputs import Language, write_raw
 from epigram.fitting.progress import live

@@ -17,8 +17,8 @@ from epigram.data.packed import file_suffix
 from epigram.data.sources.source import read_source
 from epigram.data.tables import FILE_OPTIONS, formats
 from epigram.data.validation.settings import ValidateSettings
-from epigram.evaluation.metrics.primary import plain_value
 from epigram.evaluation.records.ensemble_record import ENSEMBLE
+from epigram.evaluation.settings import plain_value
 from epigram.fitting.inputs import Language, write_raw
 from epigram.fitting.steps import Steps, StepSettings
 from epigram.models import manifest

@@ -8,10 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from epigram.data.validation.settings import ValidateSettings
-from epigram.evaluation.metrics.primary import AUTO, MetricSetting
 from epigram.evaluation.records.results import Metrics, read_metrics
 from epigram.evaluation.records.summary import Summary, read_summary
-from epigram.evaluation.settings import CompareSettings, EnsembleSettings, EvaluateSettings, ExamineSettings
+from epigram.evaluation.settings import (
+    AUTO,
+    CompareSettings,
+    EnsembleSettings,
+    EvaluateSettings,
+    ExamineSettings,
+    MetricSetting,
+)
 from epigram.models.settings import System
 from epigram.pruning.settings import PruneSettings
 from epigram.text.settings import NO_TAGGER, AugmentSettings, EncodeSettings, PosTableSettings, ViewSettings

@@ -11,8 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from epigram.core.settings import Params
-from epigram.evaluation.metrics.primary import AUTO, MetricSetting
-from epigram.evaluation.settings import EvaluateSettings
+from epigram.evaluation.settings import AUTO, EvaluateSettings, MetricSetting
 from epigram.process.exits import handle_errors
 from epigram.process.stage_process import SPEED, arguments, run_stage
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from epigram.core.settings import Params
-from epigram.evaluation.metrics.primary import AUTO, MetricSetting
+from epigram.evaluation.settings import AUTO, MetricSetting
 from epigram.models.settings import System
 from epigram.process.exits import handle_errors
 from epigram.process.stage_process import STATE, arguments, run_stage

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from epigram.core.settings import Params
 from epigram.data.validation.settings import ValidateSettings
-from epigram.evaluation.metrics.primary import AUTO, MetricSetting
+from epigram.evaluation.settings import AUTO, MetricSetting
 from epigram.process.exits import handle_errors
 from epigram.process.stage_process import arguments, run_stage
 

@@ -12,7 +12,8 @@ import torch
 from epigram.checkpoints.folders import unknown_language
 from epigram.core.errors import ParameterError
 from epigram.core.files import sha256
-from epigram.evaluation.metrics.primary import AUTO, MetricSetting, PrimaryMetric, text_metric
+from epigram.evaluation.metrics.primary import PrimaryMetric, text_metric
+from epigram.evaluation.settings import AUTO, MetricSetting
 from epigram.inference.predictors.dataset_batches import data_spec_of, default_device
 from epigram.models.manifest import parameters_hash
 from epigram.models.recipe import Recipe

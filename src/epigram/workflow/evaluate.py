@@ -13,9 +13,9 @@ from epigram.core.errors import DataError
 from epigram.core.files import sha256, write_json
 from epigram.evaluation.comparison.formats import score_text
 from epigram.evaluation.evaluate_system import evaluate_system
-from epigram.evaluation.metrics.primary import MetricSetting, metric_for, task_of
+from epigram.evaluation.metrics.primary import metric_for, task_of
 from epigram.evaluation.records.results import write_evaluation
-from epigram.evaluation.settings import EvaluateSettings
+from epigram.evaluation.settings import EvaluateSettings, MetricSetting
 from epigram.evaluation.splits import GoldSplit, Target
 from epigram.evaluation.tokens.word_predictions import Words
 from epigram.inference.predictors.measure import combine_seeds, measure, milliseconds_per_text

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from epigram.core.files import atomic_folder, read_json
-from epigram.evaluation.metrics.primary import MetricSetting
 from epigram.evaluation.records.pruning_record import PruningRecord, SeedPruning
+from epigram.evaluation.settings import MetricSetting
 from epigram.models.manifest import TrainingFacts
 from epigram.pruning.settings import PruneSettings
 

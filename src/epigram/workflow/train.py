@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from epigram.core.files import atomic_folder
-from epigram.evaluation.metrics.primary import MetricSetting
+from epigram.evaluation.settings import MetricSetting
 from epigram.inference.predictors.dataset_batches import count_truncated, default_device, template_of
 from epigram.models.settings import System
 from epigram.process.display import echo

@@ -12,7 +12,8 @@ from epigram.data.sources.source import read_source
 from epigram.data.validation.data_report import render_page
 from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.validate import validate
-from epigram.evaluation.metrics.primary import MetricSetting, check_metric
+from epigram.evaluation.metrics.primary import check_metric
+from epigram.evaluation.settings import MetricSetting
 from epigram.process.display import echo
 
 

@@ -21,19 +21,11 @@ from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.metrics.decisions import predict_labels
 from epigram.evaluation.metrics.intervals import score_interval
 from epigram.evaluation.metrics.metric_rows import Decided
-from epigram.evaluation.metrics.primary import (
-    PRIMARY,
-    CostSetting,
-    MetricSetting,
-    check_metric,
-    is_loss,
-    metric_of,
-    read_metric,
-    recorded_metric,
-)
+from epigram.evaluation.metrics.primary import PRIMARY, check_metric, is_loss, metric_of, recorded_metric
 from epigram.evaluation.metrics.registry import METRICS
 from epigram.evaluation.records.results import Evaluated, Task
 from epigram.evaluation.records.summary import Corpus
+from epigram.evaluation.settings import METRIC_NAMES, CostSetting, MetricSetting, read_metric
 from epigram.evaluation.splits import GoldSplit, SystemOutput, Target
 from epigram.monitoring.challenge import decide
 from tests.support.evaluation_samples import SETTINGS, cost, system
@@ -209,6 +201,10 @@ def test_labels_that_are_numbers_may_have_prices() -> None:
         )
         == -2
     )
+
+
+def test_every_registered_metric_is_a_value_of_the_setting() -> None:
+    assert {*METRIC_NAMES} - {"auto"} == PRIMARY.keys() - {"f1", "cost"}
 
 
 def test_titles_are_those_of_the_metrics_of_labels() -> None:

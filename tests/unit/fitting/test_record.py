@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from epigram.core.files import write_json
-from epigram.evaluation.metrics.primary import read_metric
-from epigram.evaluation.settings import CompareSettings
+from epigram.evaluation.settings import CompareSettings, read_metric
 from epigram.fitting.inputs import write_raw
 from epigram.fitting.record import FitRecord, write_record
 from epigram.fitting.steps import Steps, StepSettings

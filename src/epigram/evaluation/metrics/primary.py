@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from epigram.core.config_types import Checked, MappingAs, Range, Strict, nearest, parse_integer, shown, validate_as
+from epigram.core.config_types import nearest, parse_integer, shown
 from epigram.core.errors import ParameterError
 from epigram.evaluation.arrays import Floats
 from epigram.evaluation.metrics.metric_rows import (
@@ -30,6 +30,7 @@ from epigram.evaluation.metrics.metric_rows import (
 from epigram.evaluation.metrics.registry import macro_f1, weighted_f1
 from epigram.evaluation.metrics.row_scores import ScoredRows
 from epigram.evaluation.records.results import Metrics, Task
+from epigram.evaluation.settings import AUTO, CostSetting, MetricSetting, name_of
 
 Rows = Callable[[Judged], ScoredRows]
 
@@ -90,47 +91,8 @@ PRIMARY = {
     "cost": RegisteredMetric("cost per text", cost_rows, ("single",), loss=True),
     "token_f1": RegisteredMetric("token F1", micro_f1_rows, ()),  # tokens.py adds up the words of the rows
 }
-AUTO = "auto"  # the score of the task
 OF_TASK: dict[Task, str] = {"single": "accuracy", "multi": "micro_f1"}
 TASK_METRIC = PrimaryMetric(AUTO, micro_f1_rows)  # accuracy with one label per text, else micro-F1
-
-
-def is_metric(name: str) -> bool:
-    """Return whether `name` is the name of a metric without prices."""
-    return name == AUTO or (name.startswith("f1:") if ":" in name else name in PRIMARY.keys() - {"f1", "cost"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class CostSetting(Strict):
-    """Prices of predictions, instead of the name of a metric; by default 0 of a right and 1 of a wrong one."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {**Strict.__pydantic_config__, "coerce_numbers_to_str": True}
-
-    cost: dict[str, dict[str, Annotated[float, Range(ge=0.0)]]]  # gold label: {predicted label: price}
-
-
-NAMES = (
-    "auto, accuracy, macro_f1, micro_f1, weighted_f1, f1:LABEL, balanced_accuracy, log_loss, quadratic_kappa, or "
-    "{cost: {GOLD: {PREDICTED: PRICE}}}"
-)
-MetricSetting = Annotated[Annotated[str, Checked(is_metric, NAMES)] | CostSetting, MappingAs()]
-
-
-def read_metric(value: Any, file: str) -> MetricSetting:
-    """Return a value of `metric` as a setting; `file` begins the message of the ParameterError for an invalid one."""
-    kind: Any = MetricSetting
-    found: MetricSetting = validate_as(kind, value, "metric", file=file)
-    return found
-
-
-def plain_value(setting: MetricSetting) -> str | dict[str, Any]:
-    """Return the value of `metric` in params.yaml."""
-    return {"cost": setting.cost} if isinstance(setting, CostSetting) else setting
-
-
-def name_of(setting: MetricSetting) -> str:
-    """Return the name of the metric of a setting; `auto` for the score of the task."""
-    return "cost" if isinstance(setting, CostSetting) else setting
 
 
 def metric_of(setting: MetricSetting, task: Task, labels: Sequence[str], *, words_only: bool = False) -> PrimaryMetric:

@@ -15,8 +15,14 @@ from epigram.core.yaml_edit import edit
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.validation.settings import ValidateSettings
 from epigram.evaluation.comparison.formats import join_names
-from epigram.evaluation.metrics.primary import AUTO, MetricSetting
-from epigram.evaluation.settings import CompareSettings, EnsembleSettings, EvaluateSettings, ExamineSettings
+from epigram.evaluation.settings import (
+    AUTO,
+    CompareSettings,
+    EnsembleSettings,
+    EvaluateSettings,
+    ExamineSettings,
+    MetricSetting,
+)
 from epigram.models.settings import System
 from epigram.pruning.settings import PruneSettings
 from epigram.runner.workspace.unsuitable import unsuitable_systems

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from epigram.evaluation.metrics.primary import MetricSetting, text_metric
+from epigram.evaluation.metrics.primary import text_metric
+from epigram.evaluation.settings import MetricSetting
 from epigram.models.predict import gold_labels, predict
 from epigram.models.settings import System
 from epigram.nn.pretrained.warm_start import find_pretrained
