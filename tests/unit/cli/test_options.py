@@ -105,6 +105,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("fit texts.txt --out one", "--text title,body", {"fit.text": ["title", "body"]}),
     ("fit texts.txt --out one", "--label stars", {"fit.label": "stars"}),
     ("fit texts.txt --out one", "--budget 20m", {"fit.budget": "20m"}),
+    ("fit texts.txt --out one", "--metric f1:spam", {"fit.metric": "f1:spam"}),
     ("fit texts.txt --out one", "--language zh", {"fit.language": "zh"}),
     ("fit texts.txt --out one", "--encoding gbk", {"fit.options": {"encoding": "gbk"}}),
     ("fit texts.txt --out one", "--separator ;", {"fit.options": {"separator": ";"}}),
