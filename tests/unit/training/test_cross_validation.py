@@ -123,7 +123,8 @@ def test_the_votes_of_all_folds_together_score_the_layers(multi: bool, monkeypat
     assert {depth_by(scores) for scores in alone} == {1, 3}
     assert depth_by(np.mean(alone, 0)) == round(np.mean([depth_by(scores) for scores in alone])) == 1
     rows = labels[:, None] == np.arange(2) if multi else labels
-    view: Any = SimpleNamespace(folds=5, fold_numbers=lambda: fold, split=lambda name: SimpleNamespace(labels=rows))
+    data = {"task": "multi" if multi else "single", "labels": ["a", "b"], "tokens_only": False, "folds": 5}
+    view: Any = SimpleNamespace(**data, fold_numbers=lambda: fold, split=lambda name: SimpleNamespace(labels=rows))
     results = FoldResults(None, predictions, predictions, votes=votes)
     monkeypatch.setattr(fitters, "ON_FOLDS", {"classifier": lambda folds: results})
     found = cross_validate(setup_of(RECIPES["transformer"], TrainingConfig(), view)).layer_scores

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from epigram.core.errors import ParameterError
+from epigram.evaluation.metrics.primary import TASK_METRIC
 from epigram.models.classifier import NeuralClassifier
 from epigram.models.predict import predict
 from epigram.models.settings import System
@@ -43,7 +44,7 @@ def test_a_training_starts_from_the_regression_only_if_it_is_asked_to() -> None:
     before, model = trained()
     torch.testing.assert_close(head_of(model), head_of(before))
     before, model = trained(fitted_head=True)
-    fit_head(before, texts_of(RECIPE), "none")
+    fit_head(before, texts_of(RECIPE), "none", TASK_METRIC)
     torch.testing.assert_close(head_of(model), head_of(before))
     texts = texts_of(RECIPE)
     assert texts.labels is not None
@@ -71,8 +72,8 @@ def test_the_regression_has_random_texts_of_train_and_a_tenth_of_them_judges(mon
     monkeypatch.setattr(fitted_head, "ROWS", 5)
     monkeypatch.setattr(fitted_head, "JUDGES", 3)
     texts = texts_of(RECIPE)
-    fit_head(build(RECIPE), texts, "balanced")
-    [(fitted, judges, weight)] = given
+    fit_head(build(RECIPE), texts, "balanced", TASK_METRIC)
+    [(fitted, judges, weight, _)] = given
     rows = np.random.default_rng(0).permutation(len(texts))[:5]
     assert len(texts) > 5
     assert judges.starts.tolist() == texts.starts[rows[:1]].tolist()

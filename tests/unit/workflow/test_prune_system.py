@@ -178,7 +178,7 @@ def test_a_pruned_model_has_thresholds_of_its_own_and_one_that_is_kept_whole_its
     several = [(text, [label]) for text, label, *_ in rows(32, 0)]
     view = encoded_in(tmp_path, pos, dict.fromkeys(("train", "dev", "test"), several), "en", task="multi")
     folder = trained(view, tmp_path / "model", {"kind": "linear"}, precision="fp32", epochs=1)
-    monkeypatch.setattr("epigram.pruning.prune_model.tune", lambda model, *_: [model.depth / 10, 0.9])
+    monkeypatch.setattr("epigram.pruning.prune_model.tune", lambda model, *_, **__: [model.depth / 10, 0.9])
     for name, settings in (("pruned", DROPS), ("whole", REFUSED)):
         prune_model("mine", view, folder, settings, "auto", tmp_path / name)
     assert load(tmp_path / "pruned").thresholds == [0.1, 0.9]
