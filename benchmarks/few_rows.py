@@ -30,11 +30,12 @@ from epigram.evaluation.ensemble.build_ensemble import build
 from epigram.evaluation.ensemble.weights import parts_of
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.metrics.intervals import score_interval
+from epigram.evaluation.metrics.primary import metric_of
 from epigram.evaluation.metrics.row_scores import RowScores
 from epigram.evaluation.records.ensemble_record import ENSEMBLE
 from epigram.evaluation.records.results import Cost, Evaluated, Interval
 from epigram.evaluation.records.summary import Corpus
-from epigram.evaluation.settings import EnsembleSettings, EvaluateSettings
+from epigram.evaluation.settings import AUTO, EnsembleSettings, EvaluateSettings
 from epigram.evaluation.splits import GoldSplit, SystemOutput, Target
 from epigram.models.batches import TextBatches
 from epigram.models.predict import Array, Predicted, predict
@@ -137,10 +138,10 @@ def fit(name: str, train: TextBatches, new: TextBatches, split: GoldSplit, class
     tune_by(model, judged, split.labels)
     known = cross_calibrated(model, given, split.labels, folds)
     output = SystemOutput(probabilities=known.probabilities[None])
-    size = 0 if name == "random" else 1_000
+    size, labels = 0 if name == "random" else 1_000, [f"label {n}" for n in range(classes)]
     evaluation = evaluate_system(
         name,
-        Target(task="single", labels=[f"label {n}" for n in range(classes)]),
+        Target(task="single", labels=labels, metric=metric_of(AUTO, "single", labels)),
         seeds=[0],
         dev=split,
         test=split,
@@ -199,13 +200,12 @@ def simulate(seed: int) -> dict[str, Any]:
 def nested_score(evaluations: Sequence[Evaluated], folds: NDArray[np.integer]) -> Interval:
     """Return the score of a nested choice, for comparison: the other folds choose the system of each fold."""
     systems = [scored_system(each) for each in evaluations]
-    gained = np.empty(systems[0].dev.gained.shape)
+    own = {each.metrics.system: each.dev for each in systems if isinstance(each.dev, RowScores)}
+    gained = np.empty((1, len(folds)))
     for fold in range(FOLDS):
         rows = folds == fold
         decision = decide([replace(each, dev=each.dev.rows(~rows)) for each in systems], ALPHA, "cheapest")
-        name = decision.ranked[decision.place].metrics.system
-        chosen = next(each for each in systems if each.metrics.system == name)
-        gained[:, rows] = chosen.dev.gained[:, rows]
+        gained[:, rows] = own[decision.ranked[decision.place].metrics.system].gained[:, rows]
     return score_interval(RowScores(gained, np.ones_like(gained)), resamples=1_000, confidence=0.95)
 
 

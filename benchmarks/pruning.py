@@ -20,6 +20,7 @@ from benchmarks.corpora import PRUNED, chosen, staged
 from benchmarks.intervals import Right, difference
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan
+from epigram.evaluation.metrics.primary import TASK_METRIC
 from epigram.inference.predictors.dataset_batches import data_spec_of
 from epigram.models.batches import TextBatches
 from epigram.models.predict import predict
@@ -86,6 +87,7 @@ def trained(data: Data, config: TrainingConfig, seed: int) -> Models:
         classes=len(data.view.labels),
         settings=RULE,
         config=config,
+        metric=TASK_METRIC,
         seed=seed,
     )
     longer = replace(config, epochs=RULE.epochs, warmup=0.0)

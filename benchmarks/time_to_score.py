@@ -31,6 +31,7 @@ from benchmarks.batches import MAX_TOKENS, texts_of
 from benchmarks.configs import config_of
 from benchmarks.corpora import checkpoint, staged
 from benchmarks.timing import cores
+from epigram.evaluation.metrics.primary import TASK_METRIC
 from epigram.inference.predictors.dataset_batches import batches_of, data_spec_of, template_of
 from epigram.models.predict import predict
 from epigram.recipes.registry import RECIPES
@@ -93,7 +94,7 @@ def ours(view: View, arm: str, rate: float, seed: int) -> Curve:
     objective = Timed(train, dev, config)
     objective.start()
     if config.fitted_head:
-        fit_head(model, train, config.class_weight)
+        fit_head(model, train, config.class_weight, TASK_METRIC)
     Trainer(model, objective, seed=seed).run()
     texts = batches_of(view, "test", template_of(view, minilm.LENGTH, model))
     test = predict(model, texts).score(view.split("test").labels)
