@@ -65,6 +65,7 @@ def view_of(folds: int = 0, *, task: str = "single", fingerprint: str = "9" * 64
         split=lambda name: train,
         folds=folds,
         task=task,
+        tokens_only=False,
         labels=["a", "b"],
         rows_digest=OWN,
         fingerprint=fingerprint,

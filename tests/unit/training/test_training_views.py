@@ -43,6 +43,7 @@ class Words:
     labels, token_labels, characters, vectors, checkpoint = ["marked", "plain"], ["O", "A", "B"], "", None, None
     prefix_ids: list[int] = []  # noqa: RUF012
     suffix_ids: list[int] = []  # noqa: RUF012
+    text_columns: list[str] = []  # noqa: RUF012
     pad_id, unk_id, mask_id, vocabulary, max_length = 0, 1, None, 30, 8
 
     def pos_weight(self) -> np.ndarray:
