@@ -44,6 +44,7 @@ class Words:
     prefix_ids: list[int] = []  # noqa: RUF012
     suffix_ids: list[int] = []  # noqa: RUF012
     text_columns: list[str] = []  # noqa: RUF012
+    join = " "
     pad_id, unk_id, mask_id, vocabulary, max_length = 0, 1, None, 30, 8
 
     def pos_weight(self) -> np.ndarray:
