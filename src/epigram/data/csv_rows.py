@@ -37,7 +37,7 @@ def split_row(row: bytes, separator: str, quote: str | None, *, strict: bool = F
 def split_header(chunk: Chunk, path: Path, separator: str, quote: str | None) -> tuple[Chunk, list[str] | None]:
     """Return the rows after the header and its names, or None if there is only the line `sep=`.
 
-    A name that is repeated gets a suffix, as polars adds it. Raises DataError, naming `path`, for too many columns.
+    Raises DataError, naming `path`, for too many columns.
     """
     chunk = chunk[int(SEPARATOR_LINE.fullmatch(next(chunk.rows())[1]) is not None) :]
     if not len(chunk):
@@ -45,14 +45,19 @@ def split_header(chunk: Chunk, path: Path, separator: str, quote: str | None) ->
     header = next(chunk.rows())[1]
     if header.count(separator.encode()) >= MAX_COLUMNS:
         raise DataError(f"{path} has more than {MAX_COLUMNS:,} columns; remove those that are not needed")
-    names, repeats = dict[str, None](), Counter[str]()
-    for name in split_row(trim_quotes(header, separator, quote) or header, separator, quote):
+    return chunk[1:], unique_names(split_row(trim_quotes(header, separator, quote) or header, separator, quote))
+
+
+def unique_names(names: Iterable[str]) -> list[str]:
+    """Return the names of columns; one that is repeated gets a suffix, as polars adds it."""
+    found, repeats = dict[str, None](), Counter[str]()
+    for name in names:
         unique = name
-        while unique in names:
+        while unique in found:
             unique = f"{name}_duplicated_{repeats[name]}"
             repeats[name] += 1
-        names[unique] = None
-    return chunk[1:], list(names)
+        found[unique] = None
+    return list(found)
 
 
 def detect_separator(rows: Sequence[bytes], usual: str, quote: str | None, wanted: Iterable[str]) -> list[str]:

@@ -17,8 +17,9 @@ from epigram.core.errors import ParameterError
 from epigram.data.validation.label_checks import visible_label
 from epigram.evaluation.settings import AUTO
 from epigram.fitting.fit import fit
-from epigram.fitting.inputs import Language, as_list
+from epigram.fitting.inputs import as_list
 from epigram.inference.predictors.base_predictor import list_texts
+from epigram.text.dataset.language import Language
 
 Labels = NDArray[Any]
 

@@ -12,13 +12,14 @@ from typing import Any
 
 from epigram.evaluation.settings import AUTO, read_metric
 from epigram.fitting.fitted_model import PREFIX, FittedModel
-from epigram.fitting.inputs import Language, write_raw
+from epigram.fitting.inputs import write_raw
 from epigram.fitting.progress import live
 from epigram.fitting.record import write_record
 from epigram.fitting.search import Search
 from epigram.fitting.steps import Steps, StepSettings
 from epigram.fitting.stopwatch import Stopwatch, parse_budget
 from epigram.process.display import echo
+from epigram.text.dataset.language import Language
 
 LOG = "fit.log"  # what the steps print
 

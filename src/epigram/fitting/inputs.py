@@ -6,10 +6,11 @@ import math
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.core.files import sha256, write_json
+from epigram.text.dataset.language import Language
 
 if TYPE_CHECKING:
     import polars as pl
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from epigram.data.sources.inspection import Inspection
     from epigram.data.tables import Options
 
-Language = Literal["zh", "en"]
 TABLE = "texts.parquet"
 NAME = "texts"  # name of the data set of a fit
 
@@ -40,10 +40,9 @@ def write_raw(
     the errors of `inspect`.
     """
     from epigram.data.sources.inspection import inspect
-
-    folder.mkdir(parents=True)
     from epigram.data.tables import column_names
 
+    folder.mkdir(parents=True)
     columns = {"text": column_names(text), "label": label, "split": None, "label_separator": None}
     if isinstance(data, (str, Path)):
         if labels is not None:

@@ -19,11 +19,12 @@ from epigram.data.tables import FILE_OPTIONS, formats
 from epigram.data.validation.settings import ValidateSettings
 from epigram.evaluation.records.ensemble_record import ENSEMBLE
 from epigram.evaluation.settings import plain_value
-from epigram.fitting.inputs import Language, write_raw
+from epigram.fitting.inputs import write_raw
 from epigram.fitting.steps import Steps, StepSettings
 from epigram.models import manifest
 from epigram.models.manifest import TrainingFacts
 from epigram.models.settings import System
+from epigram.text.dataset.language import Language
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
 KEY = "fit"  # key of the manifest

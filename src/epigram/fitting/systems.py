@@ -12,7 +12,6 @@ from typing import Any
 from epigram.checkpoints.folders import is_sentence_encoder
 from epigram.models.settings import System
 from epigram.text.dataset.language import Language
-from epigram.text.settings import NO_TAGGER
 
 ENCODED, TOKENS = "sentences", "token"  # views of the pretrained encoder and of training from scratch
 BATCH, MIN_STEPS = 32, 60  # settings of fine-tuning; with few rows, epochs alone have too few steps
@@ -124,10 +123,6 @@ class Candidate:
 
     def _steps_per_epoch(self, rows: int) -> int:
         return -(-rows // int(self.system.train["batch_size"]))
-
-
-# No candidate reads parts of speech, and jieba takes 10 s to tag 500 Chinese texts.
-POS_TABLE = {"tagger": NO_TAGGER}
 
 
 def views(facts: Facts) -> dict[str, dict[str, Any]]:

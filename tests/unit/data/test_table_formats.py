@@ -149,6 +149,15 @@ def test_cells_of_a_workbook_are_texts_and_labels_as_excel_shows_them(tmp_path: 
     ]
 
 
+def test_a_repeated_column_name_gets_the_suffix_that_it_has_in_a_csv_file(tmp_path: Path) -> None:
+    header, row = ["text", "label", "text", "text", "text_duplicated_0"], ["a", "x", "b", "c", "d"]
+    book = workbook(tmp_path / "a.xlsx", [header, row])
+    (tmp_path / "a.csv").write_text(f"{','.join(header)}\n{','.join(row)}\n")
+    _, table = next(reader_of(detect(book, {})).tables(book))
+    _, same = next(reader_of(detect(tmp_path / "a.csv", {})).tables(tmp_path / "a.csv"))
+    assert table.columns == same.columns and table.rows() == same.rows() == [tuple(row)]
+
+
 def test_the_sheet_with_the_rows_is_read_and_one_of_several_is_named(tmp_path: Path) -> None:
     table = [["text", "label"], ["good", "x"], ["bad", "y"]]
     rows = [(2, "good", "x"), (3, "bad", "y")]

@@ -12,7 +12,7 @@ import polars as pl
 from epigram.core.errors import DataError, InputMissingError, ParameterError, ReadOptionError
 from epigram.core.extras import require
 from epigram.core.limits import list_names
-from epigram.data.csv_rows import MAX_COLUMNS
+from epigram.data.csv_rows import MAX_COLUMNS, unique_names
 from epigram.data.readers import register
 from epigram.data.sources.archives import iter_members
 from epigram.data.tables import Options, TableReader
@@ -48,16 +48,9 @@ class Excel(TableReader):
                 line = cells[1:].filter(cells[1:, place + 1].is_not_null())[ROW][0]
                 raise DataError(f"{path} row {line} has a value in a column without a name; name the column in row 1")
         named = [place for place, name in enumerate(names) if name]
-        columns = [cells[1:, place + 1].alias(name) for place, name in zip(named, _unique(names, named), strict=True)]
+        unique = unique_names(names[place] for place in named)
+        columns = [cells[1:, place + 1].alias(name) for place, name in zip(named, unique, strict=True)]
         yield cells[1:, 0], pl.DataFrame(columns)
-
-
-def _unique(names: list[str], places: list[int]) -> list[str]:
-    """Return the names at `places`; a repeated name gets a suffix, as in a csv file."""
-    found: list[str] = []
-    for name in (names[place] for place in places):
-        found.append(f"{name}_duplicated_{found.count(name) - 1}" if name in found else name)
-    return found
 
 
 def _read_cells(path: Path, sheet: str | None) -> pl.DataFrame:
