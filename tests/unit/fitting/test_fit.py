@@ -237,8 +237,10 @@ def test_a_later_training_is_stopped_when_the_time_is_over(monkeypatch: pytest.M
 
 
 def test_the_first_training_is_not_stopped(monkeypatch: pytest.MonkeyPatch, no_encoder: None) -> None:
+    """No time is left when the SVM begins whose settings are searched; the one with given settings is not trained."""
+    monkeypatch.setattr(estimates.Estimates, "fitting", lambda self, candidate: candidate)
     model = epigram.fit(*shop(), budget="1s", verbose=False)
-    assert list(model.systems) == ["tfidf_svm"]
+    assert model.systems == {"tfidf_svm": baseline().settings} and model.left_out == {}
 
 
 @pytest.mark.parametrize(
