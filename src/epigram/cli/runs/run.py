@@ -27,7 +27,8 @@ def main(
     name: Annotated[str, typer.Option(help="Name of the run. Default: data set and time.")] = "",
     ray: Ray = "",
     search: Annotated[
-        str, typer.Option("--search", "--budget", metavar="TIME", help="First search the best system: 90s, 20m or 1h.")
+        str,
+        typer.Option("--search", "--budget", metavar="TIME", help="First search for the best system: 90s, 20m or 1h."),
     ] = "",
 ) -> None:
     """Bring every stage of the pipeline up to date and print the comparison.
@@ -57,7 +58,7 @@ def main(
 
 
 def _search(request: Request, budget: str, started: float) -> None:
-    """Search the best system for the project's data, and write it into params.yaml."""
+    """Search for the best system for the project's data, and write it into params.yaml."""
     from epigram.fitting.stopwatch import parse_budget
     from epigram.runner.search import execute_search
 
