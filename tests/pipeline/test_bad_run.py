@@ -166,7 +166,7 @@ def test_texts_without_content_are_answered_line_by_line(shop: Workshop) -> None
     assert ended.code == 0
     assert [line.split("\t")[2] for line in ended.out.splitlines()] == ["很好", "", "😀", " "]
     assert ended.err == "note: 2 texts are empty, without a label\n"
-    assert shop.epigram("predict", MODEL, "").err == "note: 1 text is empty\n"
+    assert shop.epigram("predict", MODEL, "").err == "note: 1 text is empty, without a label\n"
 
 
 def test_a_text_of_100_000_characters_is_answered(shop: Workshop) -> None:

@@ -10,6 +10,7 @@ import subprocess
 from dataclasses import asdict, replace
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -173,9 +174,11 @@ def test_a_retraining_that_brings_nothing_new_repairs_the_link_of_a_killed_promo
     run_folders.set_link(reign.root / "runs" / "champion", "toy-2")
     monkeypatch.setattr(challenge, "_find_output", lambda stages, name: reign.root / name)
     monkeypatch.setattr(challenge, "_predict_challenger", lambda *_: None)
-    monkeypatch.setattr(ValidatedCorpus, "read", lambda _: None)
+    corpus = SimpleNamespace(task="single", labels=["a", "b"], tokens_only=False)
+    monkeypatch.setattr(ValidatedCorpus, "read", lambda _: corpus)
     monkeypatch.setattr(challenge, "_new_entry", lambda *_: now)
-    found = challenge.challenge(reign.root, reign.root, None, None, None)  # type: ignore[arg-type]
+    settings = SimpleNamespace(metric="auto")
+    found = challenge.challenge(reign.root, reign.root, None, None, settings)  # type: ignore[arg-type]
     assert found.decision.reason.startswith("the model is the same as the champion")
     assert weights(reign) == "weights 3"
 

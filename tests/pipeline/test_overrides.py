@@ -209,16 +209,12 @@ def test_a_setting_that_a_system_does_not_know_is_refused(toy: Toy) -> None:
         overrides.check_systems(toy.root / "params.yaml")
 
 
-TOY = {"dataset": "toy", "seeds": [0]}
-
-
 @pytest.mark.parametrize(
     ("wanted", "systems"),
     [
         ({"seeds": (1,)}, ["mlp", "bert", "small"]),
         ({"dataset": "other"}, ["mlp", "bert"]),
         ({"systems": ("small",)}, ["small"]),
-        ({"plan": {**TOY, "views": {"token": {"tokenizer": "token"}}, "systems": {"mlp": {"view": "token"}}}}, ["mlp"]),
     ],
 )
 def test_systems_with_a_teacher_stay_with_their_data_set(toy: Toy, wanted: dict[str, Any], systems: list[str]) -> None:

@@ -190,7 +190,8 @@ def test_files_in_other_formats_are_read_by_the_columns_of_the_data_set(fresh: S
         ("bad.csv", "review,stars\n,good\n", "empty text"),
         ("bad.csv", "text,stars\nfine,good\n", "has no column 'review'"),
         ("bad.jsonl", "{broken\n", "is not a JSON object"),
-        ("bad.xlsx", "what", "has an unsupported file type"),
+        ("bad.docx", "what", "has an unsupported file type"),
+        ("bad.xlsx", "what", "is not an Excel workbook"),
     ],
 )
 def test_a_bad_file_is_named_and_nothing_changes(fresh: Shop, name: str, text: str, said: str) -> None:

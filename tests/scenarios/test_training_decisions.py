@@ -251,10 +251,10 @@ def test_pace_is_in_steps_a_second_and_seconds_for_those_left() -> None:
 
 def test_progress_shows_the_best_dev_score_so_far() -> None:
     run = prepared([Dev(5), Dev(8), WORSE], batches=2)
-    shown: list[tuple[int, int, float]] = []
+    shown: list[tuple[int, int, str | None]] = []
     run.trainer.report = lambda progress: shown.append((progress.epoch, progress.step, progress.dev))
     run.trainer.run()
-    assert shown == [(1, 2, 0.5), (2, 4, 0.8), (3, 6, 0.8)]
+    assert shown == [(1, 2, "50.0"), (2, 4, "80.0"), (3, 6, "80.0")]
 
 
 # Minimum number of steps

@@ -174,8 +174,8 @@ def answer(folder: Path) -> None:
     """Let the model of `folder` predict."""
     from epigram.inference.predictors.predictor import Predictor
 
-    for one in Predictor(folder).predict(["这店好", "", "差" * 40]):
-        assert one.label in one.probabilities
+    full, empty, long = Predictor(folder).predict(["这店好", "", "差" * 40])
+    assert full.label in full.probabilities and long.label in long.probabilities and not empty.labels
 
 
 def of_models(folder: Path) -> list[Format]:

@@ -144,8 +144,12 @@ def test_a_pipeline_names_the_label_that_the_predictor_names(tmp_path: Path, mul
     for text, scores, answer in zip(TEXTS, shown, Predictor(folder).predict(TEXTS), strict=True):
         best = max(scores, key=lambda label: scores[label])
         above = ", ".join(label for label, cut in (("bad", 0.3), ("fine", 0.5), ("good", 0.6)) if scores[label] > cut)
+        assert classify(text)[0]["label"] == best
+        if not text.strip():  # the pipeline answers, the predictor does not
+            assert answer.labels == []
+            continue
         assert answer.label == (above if multi else best)
-        assert classify(text)[0]["label"] == best == max(answer.probabilities, key=lambda p: answer.probabilities[p])
+        assert best == max(answer.probabilities, key=lambda p: answer.probabilities[p])
         assert answer.probabilities == pytest.approx(scores, abs=0.02)  # the predictor may run in bfloat16
     assert len({answer.label for answer in Predictor(folder).predict(TEXTS)}) > 1
 
