@@ -224,6 +224,73 @@ def test_the_best_of_the_ties_has_the_lowest_log_loss() -> None:
     assert compared(*systems).chosen_system == "right"  # as cheap as the others
 
 
+def with_ensemble(fixed: int, broken: int, metric: str = "accuracy", prefer: Preference = "best") -> Summary:
+    """Compare a member that is wrong on 20 rows with an ensemble that is right on `fixed` of them, wrong on others."""
+    ensemble = set(range(fixed, 20)) | set(range(50, 50 + broken))
+    systems = [("ensemble", [ensemble]), ("member", [set(range(20))])]
+    return compared(*(system(name, dev, wrong(9), metric=metric) for name, dev in systems), prefer=prefer)
+
+
+@pytest.mark.parametrize("prefer", ["best", "cheapest"])
+@pytest.mark.parametrize("metric", ["accuracy", "macro_f1"])
+@pytest.mark.parametrize(("fixed", "broken", "chosen"), [(7, 4, "member"), (8, 4, "ensemble"), (4, 4, "member")])
+def test_an_ensemble_is_chosen_if_it_is_better_by_more_than_the_standard_error(
+    metric: str, prefer: Preference, fixed: int, broken: int, chosen: str
+) -> None:
+    """Rows that one alone gets right: 7 and 4 of 100 differ by 3 < √(11 − 0.09); 8 and 4 by 4 > √(12 − 0.16).
+
+    Errors are as frequent in both labels, where a row counts as much in macro-F1 as in accuracy.
+    """
+    summary = with_ensemble(fixed, broken, metric, prefer)
+    assert summary.chosen_system == chosen
+    assert summary.rows[0].system == chosen
+    assert {row.system: row.outcome for row in summary.rows}["ensemble"] == (
+        "chosen" if chosen == "ensemble" else "tie"
+    )
+
+
+def test_the_verdict_says_why_the_ensemble_is_not_chosen() -> None:
+    said = with_ensemble(7, 4).verdict
+    assert said.startswith("Use member (seed 0): it has the best development accuracy of a single system, 80.0%, and ")
+    assert (
+        "The ensemble is not chosen: its development accuracy, 83.0%, is not above 80.0% of member by more than the "
+        "standard error of the difference, 3.3 points."
+    ) in said
+    assert "member (seed 0): it has the best development accuracy, 80.0%" in with_ensemble(4, 5).verdict
+    assert "not chosen" not in with_ensemble(8, 4).verdict
+    losses = with_ensemble(4, 4, "log_loss").verdict  # the same losses in other rows
+    assert "its development log loss, 0.5004, is not below 0.5004 of member by more than" in losses
+
+
+@pytest.mark.parametrize(("metric", "chosen"), [("accuracy", "ensemble"), ("macro_f1", "member")])
+def test_an_ensemble_is_judged_by_the_metric_of_the_project(metric: str, chosen: str) -> None:
+    """Eight more of 90 rows of the frequent label are right, and three fewer of 10 rows of the rare one.
+
+    Accuracy: 5 rows, and √(11 − 0.25) = 3.3. Macro-F1: 77.5 against 75.1, less than the error that 10 rows leave.
+    """
+    gold = np.repeat([0, 1], [90, 10])
+    target = replace(TWO, metric=metric_of(metric, "single", ["neg", "pos"]))
+    said = {
+        name: np.repeat([[0.8, 0.2], [0.2, 0.8], [0.8, 0.2], [0.2, 0.8]], counts, axis=0)[None]
+        for name, counts in (("member", (80, 10, 2, 8)), ("ensemble", (88, 2, 5, 5)))
+    }
+    truth = split(gold)
+    assert compared(*(judged(n, target, truth, truth, (p, p)) for n, p in said.items())).chosen_system == chosen
+
+
+def test_a_member_with_a_lower_score_is_preferred_to_an_ensemble_with_the_lowest_log_loss() -> None:
+    sure, unsure = surely(82, sure=0.9, wrongly=0.6), surely(82, sure=0.6)
+    systems = of_class_0("ensemble", sure), of_class_0("member", unsure)
+    assert compared(*systems, prefer="best").chosen_system == "member"
+
+
+def test_the_optimism_is_of_the_systems_that_can_be_chosen() -> None:
+    """The refused ensemble is the best in most resamples; the member replaces it, and no choice is left."""
+    found = with_ensemble(7, 4)
+    assert found.optimism == pytest.approx(0, abs=0.002)
+    assert "As the best of" not in found.verdict
+
+
 def test_the_verdict_names_the_best_that_the_others_are_tied_with_and_the_chosen_one_whose_price_it_compares() -> None:
     systems = [
         of_class_0("right", surely(90, sure=0.6, wrongly=0.6)),

@@ -5,6 +5,9 @@ development score does not differ significantly from the best is tied with it. B
 chosen if it needs at most half of the best one's FLOPs per text, unless the best needs next to none; FLOPs are the same
 on every machine. With `prefer: best`, the tied system with the lowest log loss on dev is chosen, which depends less on
 chance than the score.
+
+An ensemble has to earn its cost: unless it is better than the best single system by more than the standard error of
+the paired difference, it is ranked after that system and is not chosen.
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ from dataclasses import dataclass
 from statistics import median_low
 
 from epigram.evaluation.comparison.scored_system import ScoredSystem
-from epigram.evaluation.comparison.significance import Verdict, verdicts
+from epigram.evaluation.comparison.significance import Verdict, standard_error, verdicts
 from epigram.evaluation.metrics.row_scores import ScoredRows
+from epigram.evaluation.records.ensemble_record import ENSEMBLE
 from epigram.evaluation.records.results import Metrics
 from epigram.evaluation.settings import Preference
 
@@ -29,7 +33,8 @@ class Ranking:
 
     `on_dev` are the verdicts against the best, `tied` the places of the systems that are tied with it, `possible` the
     tied places that can be chosen, and `cheapest` the cheapest possible place. `replaced` are the places of the best
-    and the tied systems that the chosen system is preferred to, whatever their scores.
+    and the tied systems that the chosen system is preferred to, whatever their scores. `refused` has the place of an
+    ensemble that does not earn its cost, and `error` is the standard error of its difference to the best single system.
     """
 
     ranked: Sequence[ScoredSystem]
@@ -39,20 +44,43 @@ class Ranking:
     cheapest: int | None
     place: int
     replaced: list[int]
+    refused: list[int]
+    error: float
 
 
 def decide(systems: Sequence[ScoredSystem], alpha: float, prefer: Preference) -> Ranking:
     """Rank the systems on dev, test each against the best, and choose one."""
-    ranked = sorted(systems, key=lambda each: rank(each.metrics, float(each.dev.scores().mean())))
+    by_score = sorted(systems, key=lambda each: rank(each.metrics, _score(each)))
+    ranked, refused, error = _earned(by_score)
     on_dev = against(ranked, 0, [each.dev for each in ranked], alpha)
     tied = [n for n, each in enumerate(ranked) if n and on_dev[each.metrics.system].outcome == "tie"]
     # The random baseline, the only system without parameters, is tied with all others on a few rows.
-    possible = [n for n in tied if _price(ranked[n].metrics)[1]]
+    possible = [n for n in tied if _price(ranked[n].metrics)[1] and n not in refused]
     cheapest = min(possible, key=lambda n: _price(ranked[n].metrics), default=None)
     place = _likeliest(ranked, [0, *possible]) if prefer == "best" else _cheaper(ranked, cheapest)
     preferred = _likelier if prefer == "best" else _much_cheaper
-    replaced = [n for n in (0, *tied) if preferred(ranked[place], ranked[n])]
-    return Ranking(ranked, on_dev, tied, possible, cheapest, place, replaced)
+    replaced = [n for n in (0, *tied) if n in refused or preferred(ranked[place], ranked[n])]
+    return Ranking(ranked, on_dev, tied, possible, cheapest, place, replaced, refused, error)
+
+
+def _earned(ranked: Sequence[ScoredSystem]) -> tuple[Sequence[ScoredSystem], list[int], float]:
+    """Return the systems, the place of an ensemble if it is refused, and the standard error of its difference.
+
+    A refused ensemble that was the first comes after the best single system.
+    """
+    names = [each.metrics.system for each in ranked]
+    if ENSEMBLE not in names or len(ranked) == 1:
+        return ranked, [], 0.0
+    place = names.index(ENSEMBLE)
+    single, ensemble = ranked[0 if place else 1], ranked[place]
+    error = standard_error(ensemble.dev, single.dev)
+    if round(_score(ensemble) - _score(single), 9) > error:
+        return ranked, [], error
+    return ([single, ensemble, *ranked[2:]], [1], error) if place == 0 else (ranked, [place], error)
+
+
+def _score(system: ScoredSystem) -> float:
+    return float(system.dev.scores().mean())
 
 
 def rank(metrics: Metrics, score: float) -> tuple[float, int, str]:

@@ -63,7 +63,7 @@ def compare(
         for n, each in enumerate(listed)
     ]
     chosen_seed = max(ranked[place].metrics.seeds, key=lambda seed: seed.dev_score).seed
-    optimism = expected_optimism([each.dev for each in ranked])
+    optimism = expected_optimism([each.dev for each in ranked], 0, decision.refused)
     of_choice = None
     if out_of_fold:
         of_choice = expected_optimism([each.dev for each in ranked], place, decision.replaced)

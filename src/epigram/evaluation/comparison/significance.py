@@ -36,16 +36,26 @@ def mcnemar(only_a: int, only_b: int) -> float:
 
 
 def paired_bootstrap(a: ScoredRows, b: ScoredRows, resamples: int = RESAMPLES, seed: int = 0) -> float:
-    """Return the two-sided p-value of the difference in mean score; resamples paired rows and each side's seeds."""
+    """Return the two-sided p-value of the difference in mean score."""
+    draws = _differences(a, b, resamples, seed)
+    rarer = min((draws <= 0).sum(), (draws >= 0).sum())
+    return min(1.0, 2 * float(rarer + 1) / (resamples + 1))
+
+
+def standard_error(a: ScoredRows, b: ScoredRows) -> float:
+    """Return the standard error of the difference in mean score, by the paired bootstrap."""
+    return float(_differences(a, b, RESAMPLES, 0).std())
+
+
+def _differences(a: ScoredRows, b: ScoredRows, resamples: int, seed: int) -> Floats:
+    """Return the difference in mean score for each resample of the paired rows and of each side's seeds."""
     generator = np.random.default_rng(seed + 1)
 
     def difference(scores: list[Floats]) -> Floats:
         one, other = (_resampled_mean(each, generator) for each in scores)
         return one - other
 
-    draws = resampled_scores([a, b], difference, resamples, seed)
-    rarer = min((draws <= 0).sum(), (draws >= 0).sum())
-    return min(1.0, 2 * float(rarer + 1) / (resamples + 1))
+    return resampled_scores([a, b], difference, resamples, seed)
 
 
 def _resampled_mean(scores: Floats, generator: np.random.Generator) -> Floats:

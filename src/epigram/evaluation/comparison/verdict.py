@@ -28,7 +28,8 @@ def describe(
     Without a test set, the chosen system's score is out of fold, less the optimism `of_choice`.
     """
     metric, chosen = best.score, rows[decision.place]
-    choice = _best(chosen, seed, metric) if decision.place == 0 else _tied(chosen, rows[0], seed, metric, prefer)
+    ahead = any(rows[n].dev_score > rows[0].dev_score for n in decision.refused)
+    choice = _tied(chosen, rows[0], seed, metric, prefer) if decision.place else _best(chosen, seed, metric, ahead)
     where = "on the test set"
     if of_choice is not None:
         less = f", {'plus' if is_loss(metric) else 'less'} the expected optimism of the choice, "
@@ -37,15 +38,18 @@ def describe(
         f"and reaches {score_text(metric, chosen.test_score, '%')} {where} ({level(best.confidence)} interval "
         f"{' to '.join(ends_of(metric, chosen.test_low, chosen.test_high))})."
     )
-    found = choice, reached, _others(rows, decision), _optimism(rows, optimism, metric)
+    why_not, others = _refused(rows, decision, metric), _others(rows, decision)
+    too_good = _optimism(rows[0], len(rows) - len(decision.refused), optimism, metric)
+    found = choice, reached, why_not, others, too_good
     return " ".join(part for part in found if part)
 
 
-def _best(chosen: Row, seed: int, metric: str) -> str:
+def _best(chosen: Row, seed: int, metric: str, ensemble_ahead: bool) -> str:
     seeds = len(chosen.seeds)
     averaged = f"averaged over {seeds} seeds, " if seeds > 1 else ""
+    of = " of a single system" if ensemble_ahead else ""
     return (
-        f"Use {chosen.system} (seed {seed}): {averaged}it has the best development {title_of(metric)}, "
+        f"Use {chosen.system} (seed {seed}): {averaged}it has the best development {title_of(metric)}{of}, "
         f"{score_text(metric, chosen.dev_score, '%')},"
     )
 
@@ -58,6 +62,19 @@ def _tied(chosen: Row, best: Row, seed: int, metric: str, prefer: Preference) ->
     return (
         f"Use {chosen.system} (seed {seed}): its development {title_of(metric)}, {own}, is tied with the "
         f"best, {other} of {best.system}. {why}"
+    )
+
+
+def _refused(rows: Sequence[Row], decision: Ranking, metric: str) -> str:
+    """Return why an ensemble that is tied with the best system is not chosen; nothing for one that is worse."""
+    tied = [rows[n] for n in decision.refused if n in decision.tied]
+    if not tied:
+        return ""
+    ensemble, best = (score_text(metric, row.dev_score, "%") for row in (tied[0], rows[0]))
+    return (
+        f"The ensemble is not chosen: its development {title_of(metric)}, {ensemble}, is not "
+        f"{'below' if is_loss(metric) else 'above'} {best} of {rows[0].system} by more than the standard error of the "
+        f"difference, {points(metric, decision.error)}."
     )
 
 
@@ -80,9 +97,9 @@ def _others(rows: Sequence[Row], decision: Ranking) -> str:
     return f"{tie} and needs {cost}." if len(tied) == 1 else f"{tie}; {cheapest.system} is the cheapest, with {cost}."
 
 
-def _optimism(rows: Sequence[Row], optimism: float, metric: str) -> str:
-    """Return by how much the best development score is expected to be too good; nothing for one system."""
-    if len(rows) == 1:
+def _optimism(row: Row, scores: int, optimism: float, metric: str) -> str:
+    """Return by how much the best of the development scores is expected to be too good; nothing for a single one."""
+    if scores == 1:
         return ""
-    best = f"As the best of {len(rows)} development scores, {score_text(metric, rows[0].dev_score, '%')}"
+    best = f"As the best of {scores} development scores, {score_text(metric, row.dev_score, '%')}"
     return f"{best} is expected to be {points(metric, optimism)} too {'low' if is_loss(metric) else 'high'}."
