@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from epigram.inference.attention import TextAttention, attention_maps
     from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction, Word
     from epigram.inference.predictors.ensemble_predictor import EnsemblePredictor
+    from epigram.inference.predictors.explanation import Explanation
     from epigram.inference.predictors.predictor import Predictor
     from epigram.runner.workspace.fitted_project import create_project
 
@@ -33,6 +34,7 @@ __all__ = [
     "DataError",
     "EnsemblePredictor",
     "EpigramError",
+    "Explanation",
     "FittedModel",
     "InputMissingError",
     "ParameterError",
@@ -53,6 +55,7 @@ MODULES = {
     "epigram.fitting.fit": ("fit",),
     "epigram.fitting.fitted_model": ("FittedModel",),
     "epigram.inference.attention": ("TextAttention", "attention_maps"),
+    "epigram.inference.predictors.explanation": ("Explanation",),
     "epigram.inference.predictors.base_predictor": ("BasePredictor", "TextPrediction", "Word"),
     "epigram.inference.predictors.ensemble_predictor": ("EnsemblePredictor",),
     "epigram.inference.predictors.predictor": ("Predictor",),

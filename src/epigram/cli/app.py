@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import epigram
-from epigram.cli.models import encoders, export, fit, predict, sign, suggest, systems, verify
+from epigram.cli.models import encoders, explain, export, fit, predict, sign, suggest, systems, verify
 from epigram.cli.projects import add, dashboard, doctor, init, repair, stop
 from epigram.cli.runs import drift, retrain, run, sweep, table
 from epigram.core.errors import ParameterError
@@ -27,6 +27,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "doctor": doctor.main,
     "run": run.main,
     "predict": predict.main,
+    "explain": explain.main,
     "suggest": suggest.main,
     "export": export.main,
     "verify": verify.main,

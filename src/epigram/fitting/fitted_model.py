@@ -20,6 +20,7 @@ from epigram.data.sources.source import read_source
 from epigram.evaluation.records.summary import Summary
 from epigram.fitting.steps import Steps
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
+from epigram.inference.predictors.explanation import Explanation
 
 PREFIX = "epigram-fit-"  # the name of a temporary folder begins so
 
@@ -76,6 +77,10 @@ class FittedModel:
     def probabilities(self, texts: Iterable[str]) -> NDArray[np.float32]:
         """Return the probabilities (N, C) of `texts`. Raises ParameterError for a single string."""
         return self.predictor.probabilities(texts)
+
+    def explain(self, texts: Iterable[str], *, method: str = "auto", label: str | None = None) -> list[Explanation]:
+        """Return how much the words of each text speak for `label`; see `BasePredictor.explain`."""
+        return self.predictor.explain(texts, method=method, label=label)
 
     def report(self, *, show: bool = True) -> Path:
         """Return the path of the report, and open it in the browser if `show`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from typer.testing import CliRunner
 from epigram.cli import app as cli
 from epigram.core.errors import ParameterError
 from epigram.inference.predictors.base_predictor import TextPrediction
+from epigram.inference.predictors.explanation import Explanation
 from epigram.runner.git import git
 
 RUNNER = "epigram.runner"
@@ -45,6 +47,11 @@ WORKERS: dict[str, list[str]] = {
         "epigram.inference.predictors.open_predictor.open_predictor",
         "epigram.inference.tables.predict_table",
         "epigram.inference.signing.require_signature",
+    ],
+    "explain": [
+        "epigram.inference.predictors.open_predictor.open_predictor",
+        "epigram.inference.explanations.explain.explain",
+        "epigram.core.files.write_text",
     ],
     "suggest": [
         "epigram.inference.predictors.open_predictor.open_predictor",
@@ -80,6 +87,8 @@ PREDICTOR = SimpleNamespace(
 ANSWERS: dict[str, Any] = {"open_predictor": PREDICTOR, "require_signature": None, "check_output": None, "history": []}
 ANSWERS |= {"reserve": "grid", "verify": [], "read_provenance": {}, "list_systems": [], "run_checks": []}
 ANSWERS["tag_messages"] = []
+EXPLAINED = Explanation(text="a", label="b", probability=1.0, method="weights", words=[])
+ANSWERS["explain"] = [EXPLAINED]
 ANSWERS["fit"] = SimpleNamespace(save=lambda folder: None)
 
 TABLE = """{title: A table, page: one, printed: {}, seeds: [0], views: {token: {}}, datasets: {MR: {source: mr}},
@@ -133,6 +142,10 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("predict MODEL in.csv --out out.csv", "--encoding gbk", {"predict_table.options": {"encoding": "gbk"}}),
     ("predict MODEL in.csv --out out.csv", "--separator tab", {"predict_table.options": {"separator": "\t"}}),
     ("predict MODEL in.csv --out out.csv", "--sheet B", {"predict_table.options": {"sheet": "B"}}),
+    ("explain MODEL text", "--method occlusion", {"explain.method": "occlusion"}),
+    ("explain MODEL text", "--label b", {"explain.label": "b"}),
+    ("explain MODEL text", "--format json", {"printed": f"{json.dumps(EXPLAINED.to_dict())}\n"}),
+    ("explain MODEL text", "--out out.txt", {"write_text.path": Path("out.txt")}),
     ("suggest MODEL pool.csv --out a.csv", "--sheet B", {"suggest.options": {"sheet": "B"}}),
     ("suggest MODEL pool.txt --out a.csv", "--encoding gbk", {"suggest.options": {"encoding": "gbk"}}),
     ("suggest MODEL pool.csv --out a.csv", "--separator ;", {"suggest.options": {"separator": ";"}}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
+from epigram.inference.predictors.explanation import Explanation
 from epigram.models.predict import Predicted
 from epigram.text.tokens.alignment import PositionedTokens
 from epigram.text.tokens.characters import strip
@@ -137,6 +139,16 @@ class BasePredictor(ABC):
         found = iter(self._predict(filled) if (filled := list(filter(strip, listed))) else [])
         nothing = TextPrediction([], 0.0, dict.fromkeys(self.labels, 0.0), [])
         return [next(found) if strip(text) else nothing for text in listed]
+
+    def explain(self, texts: Iterable[str], *, method: str = "auto", label: str | None = None) -> list[Explanation]:
+        """Return how much the words of each text speak for `label`, by default its most probable one.
+
+        `method` is weights, attention, gradients or occlusion; auto chooses by the kind of the model. Raises
+        ParameterError for a label or method that the model does not have, and as `probabilities` does.
+        """
+        module = import_module("epigram.inference.explanations.explain")
+        found: list[Explanation] = module.explain(self, texts, method=method, label=label)
+        return found
 
     @abstractmethod
     def _probabilities(self, texts: list[str]) -> NDArray[np.float32]:

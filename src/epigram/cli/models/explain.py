@@ -1,0 +1,54 @@
+"""epigram explain: the words that speak for the label of a text."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from epigram.process.display import echo, json_text
+from epigram.text.lines import decode_arguments
+
+if TYPE_CHECKING:
+    from epigram.inference.predictors.explanation import Explanation
+
+
+def main(
+    model: Annotated[Path, typer.Argument(help="Folder of a saved model, for example runs/latest/model.")],
+    texts: Annotated[list[str], typer.Argument(help="Texts.")],
+    method: Annotated[
+        Literal["auto", "weights", "attention", "gradients", "occlusion"],
+        typer.Option(help="What measures the words. Default: what fits the model."),
+    ] = "auto",
+    label: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Label to explain. Default: the most probable one.")
+    ] = None,
+    form: Annotated[Literal["text", "json"], typer.Option("--format", help="json: one object per text.")] = "text",
+    out: Annotated[Path | None, typer.Option(help="File to write. Default: stdout.")] = None,
+) -> None:
+    """Show which words of a text speak for its label, and which against it.
+
+    Example: epigram explain runs/latest/model "a text"
+    """
+    from epigram.core.files import write_text
+    from epigram.inference.explanations.explain import explain
+    from epigram.inference.predictors.open_predictor import open_predictor
+
+    found = explain(open_predictor(model), decode_arguments(texts), method=method, label=label)
+    if out is None:
+        colours = form == "text" and sys.stdout.isatty()
+        echo("", before=_rendered(found, form, colours=colours), end="")
+        return
+    write_text(out, _rendered(found, form, colours=False))
+    echo(f"{out}: {len(found):,} text{'s' if len(found) > 1 else ''}")
+
+
+def _rendered(found: list[Explanation], form: str, *, colours: bool) -> str:
+    """Return the explanations in the format `form`, without unprintable characters."""
+    from epigram.inference.explanations.terminal import to_terminal
+
+    if form == "text":
+        return to_terminal(found, colours=colours)
+    return "".join(f"{json_text(explanation.to_dict())}\n" for explanation in found)

@@ -1,0 +1,1 @@
+"""Explanations of predictions: how much each word of a text speaks for a label."""

@@ -1,0 +1,49 @@
+"""The explanation of one prediction, as Python objects and as values for JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Method = Literal["weights", "attention", "gradients", "occlusion"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordScore:
+    """Word of a text, from character `start` to `end`. A score above 0 speaks for the label, one below 0 against it."""
+
+    text: str
+    start: int
+    end: int
+    score: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """Scores of the words of a text for one label, which the model predicts with `probability`.
+
+    The unit of the scores depends on the `method`; docs/explain.md describes it. `base` is the model's score without
+    the words: base and scores sum to the score of the label. It is None if the method has none. `words` is empty for a
+    text of nothing but whitespace, which has no label.
+    """
+
+    text: str
+    label: str
+    probability: float
+    method: Method
+    words: list[WordScore]
+    base: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation as values for JSON."""
+        return asdict(self)
+
+    @property
+    def ranked(self) -> list[WordScore]:
+        """The words, the most important ones first."""
+        return sorted(self.words, key=lambda word: -abs(word.score))
+
+    def strength(self, score: float) -> float:
+        """Return the size of a score as a share of the highest one, from 0 to 1."""
+        highest = max((abs(word.score) for word in self.words), default=0.0)
+        return abs(score) / highest if highest > 0 else 0.0
