@@ -67,14 +67,15 @@ __version__: str
 def load(folder: str | Path, *, min_confidence: float = 0.0) -> BasePredictor:
     """Load a saved or exported model, or an ensemble, for prediction; a text below `min_confidence` gets no label.
 
+    `folder` may be the address of a model on the Hugging Face hub, hub:ORG/NAME or hub:ORG/NAME@REVISION: the files
+    that its manifest lists are downloaded to the user's cache, and checked.
+
     Raises ParameterError for a `min_confidence` outside [0, 1] or with a multi-label model, InputMissingError if the
     folder or one of its files is missing, DataError if a file has changed since the model was saved.
     """
-    from pathlib import Path
-
     from epigram.inference.predictors.open_predictor import open_predictor
 
-    return open_predictor(Path(folder), min_confidence=min_confidence)
+    return open_predictor(folder, min_confidence=min_confidence)
 
 
 def __getattr__(name: str) -> Any:

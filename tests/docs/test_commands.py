@@ -37,7 +37,7 @@ PAGES = [
     if "```sh" in path.read_text("utf-8")
 ]
 PARSED_TARGETS = {"test", "test-all", "bench", "drill", "mutants", "stop"}
-PARSED_COMMANDS = {"dashboard", "stop"}  # these start or stop a service
+PARSED_COMMANDS = {"dashboard", "stop", "push"}  # these start or stop a service, or send a model to a server
 PARSED_MODULES = {"epigram.runner.workspace.revision_diff"}  # it compares commits of the user
 OTHERS = {"git", "export", ".", ".venv/bin/pip", "pip"}  # not part of epigram; they change only the user's files
 REVIEWS = [
@@ -117,7 +117,7 @@ def carry_out(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
             line = made(target, variables, settings)
             if target not in PARSED_TARGETS:
                 carry_out(line, monkeypatch)
-        case [".venv/bin/epigram" | "epigram", name, *arguments] if name in cli.FLOW_COMMANDS:
+        case [".venv/bin/epigram" | "epigram", name, *arguments] if name in (*cli.FLOW_COMMANDS, *PARSED_COMMANDS):
             start_flow(name, arguments, monkeypatch)
         case [".venv/bin/epigram" | "epigram", *arguments]:
             monkeypatch.setattr("sys.argv", ["epigram", *arguments])

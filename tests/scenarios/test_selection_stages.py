@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from epigram.core.files import read_json, write_json
 from epigram.evaluation.records.ensemble_record import EnsembleRecord
 from epigram.evaluation.records.results import read_evaluation, write_evaluation
 from epigram.evaluation.settings import CompareSettings
@@ -71,12 +72,13 @@ def test_the_model_of_the_best_seed_is_the_chosen_one(single: Workshop, tmp_path
     write_evaluation(tmp_path / "evaluated" / name, replace(found, metrics=metrics, dev=dev, test=test))
     shutil.copytree(data / "pruned" / name, tmp_path / "pruned" / name)
     shutil.copytree(data / "pruned" / name / "seed-0", tmp_path / "pruned" / name / "seed-1")
-    (tmp_path / "pruned" / name / "seed-1" / "README.md").write_text("second", encoding="utf-8")
+    file = tmp_path / "pruned" / name / "seed-1" / "manifest.json"
+    write_json(file, {**read_json(file), "seed": 1})
     (tmp_path / "ensemble").mkdir()
     EnsembleRecord(reason="one system").write(tmp_path / "ensemble")
     own = (tmp_path / folder for folder in ("evaluated", "ensemble", "pruned", "out"))
     compare_systems([name], CompareSettings(), data / "validated", data / "examined", *own)
-    assert (tmp_path / "out/chosen/README.md").read_text(encoding="utf-8") == "second"
+    assert read_json(tmp_path / "out/chosen/manifest.json")["seed"] == 1
 
 
 @pytest.fixture(scope="module")

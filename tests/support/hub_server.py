@@ -1,7 +1,8 @@
-"""Local server that speaks the part of the Hugging Face hub's protocol that a download of a model uses."""
+"""Local server that speaks the parts of the Hugging Face hub's protocol that up- and downloads of a model use."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -32,6 +33,7 @@ class HubServer(ThreadingHTTPServer):
         self.commit = REVISION  # in the answer to the request for the commit
         self.token = ""  # required, if not empty
         self.status = 0  # of every answer, if not 0
+        self.created: list[Any] = []  # what was asked of new repositories
         self.asked: list[str] = []
         self.tokens: set[str | None] = set()
 
@@ -68,6 +70,41 @@ class Handler(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self.answer(body=False)
 
+    def do_POST(self) -> None:
+        server, path = self.server, unquote(urlsplit(self.path).path)
+        content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        server.asked.append(f"POST {path}")
+        server.tokens.add(self.headers.get("Authorization"))
+        if server.status:
+            return self.refuse(server.status)
+        answers = {
+            "/api/repos/create": self.create,
+            "/api/validate-yaml": lambda _: {"errors": [], "warnings": []},
+            f"/api/models/{REPOSITORY}/preupload/main": self.prepare,
+            f"/api/models/{REPOSITORY}/commit/main": self.commit,
+        }
+        if path not in answers:
+            return self.refuse(404, "RepoNotFound")
+        return self.send({}, json.dumps(answers[path](content)).encode(), body=True)
+
+    def create(self, content: bytes) -> Any:
+        self.server.created.append(json.loads(content))
+        return {"url": f"{self.server.address}/{REPOSITORY}", "id": "1", "name": REPOSITORY}
+
+    def prepare(self, content: bytes) -> Any:
+        names = [file["path"] for file in json.loads(content)["files"]]
+        return {"files": [{"path": name, "uploadMode": "regular", "shouldIgnore": False} for name in names]}
+
+    def commit(self, content: bytes) -> Any:
+        """Replace and delete files as the lines of a commit say."""
+        for line in map(json.loads, content.decode().splitlines()):
+            if line["key"] == "file":
+                self.server.files[line["value"]["path"]] = base64.b64decode(line["value"]["content"])
+            if line["key"] == "deletedFile":
+                del self.server.files[line["value"]["path"]]
+        address = f"{self.server.address}/{REPOSITORY}/commit/{REVISION}"
+        return {"success": True, "commitOid": REVISION, "commitUrl": address}
+
     def answer(self, *, body: bool) -> None:
         server, path = self.server, unquote(urlsplit(self.path).path)
         server.asked.append(f"{self.command} {path}")
@@ -76,9 +113,11 @@ class Handler(BaseHTTPRequestHandler):
             return self.refuse(server.status)
         if server.token and self.headers.get("Authorization") != f"Bearer {server.token}":
             return self.refuse(401, "RepoNotFound")
+        path += "/revision/main" if path == f"/api/models/{REPOSITORY}" else ""
         api, files = f"/api/models/{REPOSITORY}/", f"/{REPOSITORY}/resolve/"
         if not path.startswith((api, files)):
             return self.refuse(404, "RepoNotFound")
+        path = path.replace("/main", f"/{REVISION}", 1)
         kind, _, rest = path.removeprefix(api).removeprefix(files).rpartition(f"{REVISION}")
         if REVISION not in path:
             return self.refuse(404, "RevisionNotFound")

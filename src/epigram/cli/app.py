@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import epigram
-from epigram.cli.models import encoders, explain, export, fit, predict, sign, suggest, systems, verify
+from epigram.cli.models import encoders, explain, export, fit, predict, push, sign, suggest, systems, verify
 from epigram.cli.projects import add, dashboard, doctor, init, repair, stop
 from epigram.cli.runs import drift, retrain, run, sweep, table
 from epigram.core.errors import ParameterError
@@ -32,6 +32,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "export": export.main,
     "verify": verify.main,
     "sign": sign.main,
+    "push": push.main,
     "systems": systems.main,
     "encoders": encoders.main,
     "add": add.main,

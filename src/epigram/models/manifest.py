@@ -64,6 +64,9 @@ FILES = {  # the files of any kind of model: see serialization and ensemble
 }
 
 
+OPTIONAL = {"provenance": {}, "hardware": {}, "layer_scores": [], "checkpoint": ""}  # facts that older models lack
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingFacts:
     """Facts about a model's training in its manifest; depth and parameter count are from before pruning."""
@@ -79,6 +82,7 @@ class TrainingFacts:
     provenance: dict[str, str] = field(default_factory=dict)  # checksums; empty for a model of an older version
     hardware: dict[str, str] = field(default_factory=dict)  # device, precision, PyTorch; empty likewise
     layer_scores: list[float] = field(default_factory=list)  # out-of-fold score of each layer, if train has folds
+    checkpoint: str = ""  # pretrained encoder that the training started from
 
     @property
     def by_gradient(self) -> bool:
@@ -94,7 +98,7 @@ class TrainingFacts:
     def read(cls, folder: Path) -> TrainingFacts:
         """Read the manifest of a trained or pruned model. Raises InputMissingError, or DataError that names the key."""
         content, hints = read_json(folder / MANIFEST), get_type_hints(cls)
-        values = {"provenance": {}, "hardware": {}, "layer_scores": [], **content} if isinstance(content, dict) else {}
+        values = {**OPTIONAL, **content} if isinstance(content, dict) else {}
         for name, hint in hints.items():
             if not has_type(values.get(name), hint):
                 raise DataError(f"{folder / MANIFEST} has no valid {name}; train the model again (dvc repro)")

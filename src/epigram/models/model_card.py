@@ -1,4 +1,7 @@
-"""Model card of a saved model: a README.md with metadata in the format of the Hugging Face hub."""
+"""Model card of a saved model: a README.md with metadata in the format of the Hugging Face hub.
+
+The comparison writes a longer card, with the scores, to the model that it chooses: see report/chosen_card.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,14 @@ def model_card(
     recipe: Recipe, model: nn.Module, labels: list[str], facts: dict[str, Any], *, language: str, max_length: int
 ) -> str:
     """Return the model card: description, training data and use of the model."""
-    metadata = f"language: {language}\nlibrary_name: epigram\npipeline_tag: text-classification"
-    return f"---\n{metadata}\n---\n\n{_text(recipe, model, labels, facts, language, max_length)}"
+    shown = "\n".join(f"* {name}: {escape_markdown(str(facts[name]))}" for name in ("dataset", "seed") if name in facts)
+    return f"""---
+language: {language}
+library_name: epigram
+pipeline_tag: text-classification
+---
 
-
-def _text(
-    recipe: Recipe, model: nn.Module, labels: list[str], facts: dict[str, Any], language: str, max_length: int
-) -> str:
-    score = f"dev {'micro-F1 at 0.5' if getattr(model, 'multi', False) else 'accuracy'} of this seed in training"
-    named = {score if name == "dev_accuracy" else name: value for name, value in facts.items()}
-    shown = "\n".join(
-        f"* {name}: {escape_markdown(str(value))}" for name, value in named.items() if not isinstance(value, dict)
-    )
-    return f"""# {escape_markdown(recipe.name)}
+# {escape_markdown(recipe.name)}
 
 {recipe.about} ({recipe.paper}).
 

@@ -48,6 +48,7 @@ def write_model(folder: Path, trained: Trained, tuned: Tuned, frame: TextTemplat
             provenance=setup.provenance,
             hardware=hardware(setup.config.precision, default_device()),
             layer_scores=list(tuned.layer_scores),
+            checkpoint=view.checkpoint or "",
         )
     )
     save(

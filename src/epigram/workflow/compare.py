@@ -16,6 +16,7 @@ from epigram.evaluation.records.student_record import read_students
 from epigram.evaluation.records.summary import read_corpus, with_sizes, write_summary
 from epigram.evaluation.settings import CompareSettings
 from epigram.process.display import echo
+from epigram.report.chosen_card import write_chosen_card
 from epigram.report.columns import comparison_markdown
 from epigram.report.dvc_plots import write_plots
 from epigram.report.page import render
@@ -65,6 +66,7 @@ def compare_systems(
         )
         write_plots(temporary, summary, systems, homes)
         _copy_model(homes[summary.chosen_system] / f"seed-{summary.chosen_seed}", temporary / "chosen")
+        write_chosen_card(temporary / "chosen", summary, systems[summary.chosen_system])
     echo(summary.verdict)
 
 

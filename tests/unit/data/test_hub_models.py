@@ -154,7 +154,7 @@ def test_a_hub_out_of_reach(server: HubServer, tmp_path: Path) -> None:
     ended = download(server, tmp_path, HF_ENDPOINT="http://127.0.0.1:9")
     ended.refused(69, "cannot be downloaded (ConnectError); check the network and HF_ENDPOINT, then rerun")
     assert ended.err.count("\n") == 1
-    download(server, tmp_path, HF_HUB_OFFLINE="1").refused(66, "is not in .epigram/hub, and HF_HUB_OFFLINE is set")
+    download(server, tmp_path, HF_HUB_OFFLINE="1").refused(66, "is not downloaded, and HF_HUB_OFFLINE is set")
     assert (server.asked, left(tmp_path)) == ([], set())
 
 
@@ -203,7 +203,7 @@ def test_a_disk_that_fills_up_leaves_nothing(server: HubServer, tmp_path: Path) 
 
 @pytest.mark.parametrize("error", [RuntimeError("No space left on device (os error 28)"), OSError(28, "No space", "x")])
 def test_an_error_of_the_disk_stays_one(error: Exception) -> None:
-    with pytest.raises(type(error)) as told, translate_hub_errors(CHECKPOINT):
+    with pytest.raises(type(error)) as told, translate_hub_errors(f"checkpoint {CHECKPOINT!r}"):
         raise error
     assert told.value is error and not isinstance(error, EpigramError)
 
@@ -211,6 +211,6 @@ def test_an_error_of_the_disk_stays_one(error: Exception) -> None:
 def test_an_answer_that_is_not_of_a_hub() -> None:
     with (
         pytest.raises(SourceUnavailableError, match=r"cannot be downloaded \(KeyError\)"),
-        translate_hub_errors(CHECKPOINT),
+        translate_hub_errors(f"checkpoint {CHECKPOINT!r}"),
     ):
         raise KeyError("id")

@@ -23,7 +23,6 @@ A convolution (Kim, 2014).
 * maximum length: 64 tokens; longer texts are truncated
 * dataset: mr
 * seed: 0
-* dev accuracy of this seed in training: 0.75
 
 ## Use
 

@@ -104,7 +104,6 @@ def test_a_pruned_model_notes_the_accuracy_of_its_texts_whatever_training_stops_
     assert saved.model.depth < 3
     assert accuracy != predicted.token_score(dev.read_labels())
     assert read_json(tmp_path / "pruned/manifest.json")["dev_accuracy"] == accuracy
-    assert f"* dev accuracy of this seed in training: {accuracy}\n" in (tmp_path / "pruned/README.md").read_text()
 
 
 def test_a_trained_model_notes_the_accuracy_of_its_texts_whatever_training_stops_on(tmp_path: Path, pos: Path) -> None:

@@ -60,7 +60,7 @@ def download_checkpoint(checkpoint: str) -> None:
             files = find_files(checkpoint)
             _check_space(checkpoint, files)
             echo(f"downloading {checkpoint}: {describe_files(files)}")
-            with translate_hub_errors(checkpoint):
+            with translate_hub_errors(f"checkpoint {checkpoint!r}"):
                 _download(checkpoint, wanted, files)
 
 
@@ -69,7 +69,7 @@ def find_files(checkpoint: str) -> list[RepoSibling]:
     from huggingface_hub import HfApi
 
     repository, revision = parse_hub_checkpoint(checkpoint)
-    with translate_hub_errors(checkpoint):
+    with translate_hub_errors(f"checkpoint {checkpoint!r}"):
         info = HfApi().model_info(repository, revision=revision, files_metadata=True)
     if info.sha != revision:
         raise DataError(f"checkpoint {checkpoint!r}: the hub has sent another commit ({info.sha}); check HF_ENDPOINT")
@@ -139,8 +139,8 @@ def _checked_sha256(checkpoint: str, folder: Path, file: RepoSibling) -> str:
 
 
 @contextmanager
-def translate_hub_errors(checkpoint: str) -> Iterator[None]:
-    """Convert the library's errors to this project's; addresses, which may be signed, are not shown."""
+def translate_hub_errors(where: str) -> Iterator[None]:
+    """Convert the library's errors to this project's, about `where`; addresses, which may be signed, are not shown."""
     try:
         yield
     except (EpigramError, MemoryError):
@@ -148,10 +148,10 @@ def translate_hub_errors(checkpoint: str) -> Iterator[None]:
     except Exception as error:  # errors of two HTTP libraries, the Rust library, or a server that is no hub
         if getattr(error, "errno", None) is not None or "(os error 28)" in str(error):
             raise  # re-raise disk errors unchanged
-        raise _translated(checkpoint, error) from None
+        raise _translated(where, error) from None
 
 
-def _translated(checkpoint: str, error: Exception) -> EpigramError:
+def _translated(where: str, error: Exception) -> EpigramError:
     from huggingface_hub.errors import (
         HfHubHTTPError,
         HFValidationError,
@@ -162,11 +162,11 @@ def _translated(checkpoint: str, error: Exception) -> EpigramError:
 
     if isinstance(error, LocalEntryNotFoundError) and isinstance(error.__cause__, Exception):
         error = error.__cause__
-    where, status = f"checkpoint {checkpoint!r}", error.response.status_code if isinstance(error, HfHubHTTPError) else 0
+    status = error.response.status_code if isinstance(error, HfHubHTTPError) else 0
     if isinstance(error, HFValidationError):
         return ParameterError(f"{where}: the hub has no repositories of such a name; check the name")
     if isinstance(error, OfflineModeIsEnabled):
-        return InputMissingError(f"{where} is not in {HUB_FOLDER}, and HF_HUB_OFFLINE is set: unset it and rerun")
+        return InputMissingError(f"{where} is not downloaded, and HF_HUB_OFFLINE is set: unset it and rerun")
     if isinstance(error, RevisionNotFoundError):
         return InputMissingError(f"{where}: the repository has no such commit: copy the hash from the model's page")
     if status in NO_ACCESS:
