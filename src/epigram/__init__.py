@@ -73,9 +73,10 @@ def load(folder: str | Path, *, min_confidence: float = 0.0) -> BasePredictor:
     Raises ParameterError for a `min_confidence` outside [0, 1] or with a multi-label model, InputMissingError if the
     folder or one of its files is missing, DataError if a file has changed since the model was saved.
     """
+    from epigram.inference.hub import local_folder
     from epigram.inference.predictors.open_predictor import open_predictor
 
-    return open_predictor(folder, min_confidence=min_confidence)
+    return open_predictor(local_folder(folder), min_confidence=min_confidence)
 
 
 def __getattr__(name: str) -> Any:

@@ -27,7 +27,7 @@ SIZE = {"width": 1200, "height": 905}
 
 def templates_hash() -> str:
     """Return the SHA-256 of the report's templates."""
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(TEMPLATES.glob("*.j2")))).hexdigest()
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(TEMPLATES.glob("*.html.j2")))).hexdigest()
 
 
 def take_picture(page: Path, to: Path) -> None:

@@ -18,7 +18,7 @@ from epigram.core.config_types import has_type, is_name
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json, write_text
 from epigram.models import manifest
-from epigram.models.manifest import MEMBERS, PROVENANCE, code_hash, parameters_hash
+from epigram.models.manifest import CARD, MEMBERS, PROVENANCE, code_hash, parameters_hash
 from epigram.process.display import escape_markdown
 
 
@@ -44,7 +44,7 @@ def is_thresholds(values: Any, labels: list[str]) -> bool:
     return has_type(values, list[float]) and len(values) == len(labels) and all(0.0 <= value <= 1.0 for value in values)
 
 
-FORMAT, CARD = 1, "README.md"
+FORMAT = 1
 FILES = {"config.json", "labels.json", CARD}
 
 

@@ -57,9 +57,9 @@ def read_provenance(folder: Path) -> dict[str, str]:
     return dict(provenance)
 
 
-MANIFEST, SIGNATURE, MEMBERS = "manifest.json", "model.sig", "members"
+MANIFEST, CARD, SIGNATURE, MEMBERS = "manifest.json", "README.md", "model.sig", "members"
 FILES = {  # the files of any kind of model: see serialization and ensemble
-    *("config.json", "labels.json", "README.md", "tokenizer.json", "history.json", "ngrams.json"),
+    *("config.json", "labels.json", CARD, "tokenizer.json", "history.json", "ngrams.json"),
     *(WEIGHTS, "model.onnx", "out_of_fold.safetensors"),
 }
 

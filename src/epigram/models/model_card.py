@@ -13,8 +13,6 @@ from epigram.models.classifier import count_parameters
 from epigram.models.recipe import Recipe
 from epigram.process.display import escape_markdown
 
-CARD = "README.md"
-
 
 def model_card(
     recipe: Recipe, model: nn.Module, labels: list[str], facts: dict[str, Any], *, language: str, max_length: int

@@ -28,7 +28,8 @@ from epigram.core.machine import is_near_limit
 from epigram.models import manifest
 from epigram.models.classifier import NeuralClassifier
 from epigram.models.ensemble import is_thresholds, require_single_model
-from epigram.models.model_card import CARD, model_card
+from epigram.models.manifest import CARD
+from epigram.models.model_card import model_card
 from epigram.models.recipe import Recipe, settings_of
 from epigram.models.sizes import check_sizes
 from epigram.models.text_template import TextTemplate, character_count, read_template

@@ -17,10 +17,9 @@ from epigram.evaluation.metrics.primary import title_of
 from epigram.evaluation.records.results import Metrics
 from epigram.evaluation.records.summary import Row, Summary
 from epigram.models import manifest
-from epigram.models.model_card import CARD
 from epigram.process.display import escape_markdown
 
-FLOPS_PER_JOULE = 5e9  # of a processor with two cores in use; measured ones differ by a factor of 3 both ways
+FLOPS_PER_JOULE = 5e9  # a rough figure for server processors
 NAMED_LABELS = 20  # maximum number of labels that the card lists
 
 
@@ -48,7 +47,7 @@ def write_chosen_card(folder: Path, summary: Summary, metrics: Metrics) -> None:
             kilowatt_hours=row.flops * 1e6 / FLOPS_PER_JOULE / 3.6e6,
         )
     )
-    write_text(folder / CARD, text)
+    write_text(folder / manifest.CARD, text)
     manifest.write(folder, facts)
 
 

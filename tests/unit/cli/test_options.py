@@ -66,6 +66,7 @@ WORKERS: dict[str, list[str]] = {
         "epigram.inference.signing.require_signature",
     ],
     "sign": ["epigram.inference.signing.sign"],
+    "push": ["epigram.inference.hub.push"],
     "add": ["epigram.data.sources.add.add_source"],
     "init": [
         f"{RUNNER}.workspace.fitted_project.create_project",  # first, because its module imports `create`
@@ -156,6 +157,8 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("suggest MODEL pool.txt --out a.csv", "--force", {"check_output.force": True}),
     ("export MODEL exported", "--int8", {"export.int8": True}),
     ("verify MODEL", "--require-signature key.pem", {"require_signature.key": Path("key.pem")}),
+    ("push me/reviews", "--model one", {"push.folder": Path("one")}),
+    ("push me/reviews", "--private", {"push.private": True}),
     ("sign MODEL --key one.pem", "--key other.pem", {"sign.key": Path("other.pem")}),
     ("add rows.csv", "--text title,body", {"add_source.text": ["title", "body"]}),
     ("add rows.csv", "--label stars", {"add_source.label": "stars"}),

@@ -15,6 +15,7 @@ import typer
 from epigram.cli.options import Encoding, Separator, Sheet, TextOfModel, file_options, split_list
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.inference import signing
+from epigram.inference.hub import local_folder
 from epigram.process.display import echo, json_text, one_line
 from epigram.text.lines import decode_arguments, decode_lines, read_lines, read_texts
 
@@ -28,7 +29,7 @@ BATCH_SIZE = 1024  # texts per prediction call and write
 
 
 def main(
-    model: Annotated[Path, typer.Argument(help="Folder of a saved model, for example runs/latest/model.")],
+    model: Annotated[Path, typer.Argument(help="Folder of a model, for example runs/latest/model, or hub:ORG/NAME.")],
     texts: Annotated[
         list[str] | None, typer.Argument(help="Texts, or one table. Default: one text per line from --file or stdin.")
     ] = None,
@@ -62,6 +63,7 @@ def main(
     table_options = {"--text": text, "--force": force or None, "--separator": separator, "--sheet": sheet}
     if out is None and (option := next((name for name, value in table_options.items() if value is not None), None)):
         raise ParameterError(f"{option} needs a table and --out: epigram predict MODEL in.csv --out out.csv")
+    model = local_folder(model)
     if require_signature is not None:
         signing.require_signature(model, require_signature)
     named = Path(texts[0]) if texts and len(texts) == 1 and (out is not None or _is_file_name(texts[0])) else None

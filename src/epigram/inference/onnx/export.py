@@ -24,8 +24,7 @@ from epigram.models import ensemble, manifest
 from epigram.models.classifier import count_parameters
 from epigram.models.ensemble import is_ensemble
 from epigram.models.linear_svm import LinearSvm
-from epigram.models.manifest import PROVENANCE
-from epigram.models.model_card import CARD
+from epigram.models.manifest import CARD, PROVENANCE
 from epigram.models.serialization import GRAPH, MODEL_FILES, Saved, load
 from epigram.nn.heads.label_decoder import LabelDecoderHead
 from epigram.process.display import echo

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from epigram.inference.hub import local_folder
 from epigram.inference.predictors.base_predictor import BasePredictor
 from epigram.models.ensemble import is_ensemble
 
 
-def open_predictor(model: str | Path, *, min_confidence: float = 0.0) -> BasePredictor:
-    """Load a model or an ensemble, in a folder or at hub:ORG/NAME; a text below `min_confidence` gets no label.
+def open_predictor(folder: Path, *, min_confidence: float = 0.0) -> BasePredictor:
+    """Load the model or ensemble in `folder`; a text below `min_confidence` gets no label.
 
     Raises ParameterError for a `min_confidence` outside [0, 1] or with a multi-label model, InputMissingError or
-    DataError for a folder that is incomplete or was changed, SourceUnavailableError if the hub cannot be reached.
+    DataError for a folder that is incomplete or was changed.
     """
-    folder = local_folder(model)
     if is_ensemble(folder):
         from epigram.inference.predictors.ensemble_predictor import EnsemblePredictor
 
