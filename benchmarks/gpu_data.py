@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from epigram.core.arrays import Ragged
-from epigram.inference.predictors.dataset_batches import default_device
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import NeuralClassifier
+from epigram.models.devices import default_device
 from epigram.models.recipe import ENCODERS, HEADS
 from epigram.nn.encoders.pretrained import PretrainedConfig
 from epigram.nn.heads.linear import LinearConfig

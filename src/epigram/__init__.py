@@ -64,19 +64,22 @@ MODULES = {
 __version__: str
 
 
-def load(folder: str | Path, *, min_confidence: float = 0.0) -> BasePredictor:
+def load(folder: str | Path, *, min_confidence: float = 0.0, device: str = "auto") -> BasePredictor:
     """Load a saved or exported model, or an ensemble, for prediction; a text below `min_confidence` gets no label.
 
     `folder` may be the address of a model on the Hugging Face hub, hub:ORG/NAME or hub:ORG/NAME@REVISION: the files
     that its manifest lists are downloaded to the user's cache, and checked.
 
-    Raises ParameterError for a `min_confidence` outside [0, 1] or with a multi-label model, InputMissingError if the
-    folder or one of its files is missing, DataError if a file has changed since the model was saved.
+    `device` is cpu, cuda, cuda:1 or mps; `auto` is the GPU for a network, if there is one, and otherwise the CPU.
+
+    Raises ParameterError for a `min_confidence` outside [0, 1] or with a multi-label model and for a device that does
+    not exist, InputMissingError if the folder or one of its files is missing, DataError if a file has changed since
+    the model was saved.
     """
     from epigram.inference.hub import local_folder
     from epigram.inference.predictors.open_predictor import open_predictor
 
-    return open_predictor(local_folder(folder), min_confidence=min_confidence)
+    return open_predictor(local_folder(folder), min_confidence=min_confidence, device=device)
 
 
 def __getattr__(name: str) -> Any:

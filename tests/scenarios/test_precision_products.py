@@ -96,14 +96,15 @@ def test_products_are_in_bfloat16_where_asked_for_or_fast(
         ({"avx512_bf16": True, "amx_bf16": True}, False, False),
     ],
 )
-def test_a_cpu_needs_instructions_for_bfloat16_and_a_gpu_does_not(
+def test_bfloat16_is_fast_where_there_are_instructions_for_it(
     able: dict[str, bool], kernels: bool, wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
     monkeypatch.setattr(precision, "has_bf16_kernels", lambda: kernels)
     ask: Any = precision.has_fast_bf16
     assert ask.__wrapped__("cpu") is wanted
-    assert ask.__wrapped__("cuda") is True
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda *, including_emulation: wanted or including_emulation)
+    assert ask.__wrapped__("cuda") is wanted
     assert ask.__wrapped__("mps") is False
 
 

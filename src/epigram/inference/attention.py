@@ -161,7 +161,7 @@ def attention_maps(folder: str | Path, texts: Iterable[str]) -> list[TextAttenti
     Raises ParameterError for an exported model, for a model without any of the maps, and for texts that `predict` does
     not accept. A folder that cannot be read raises the errors of `epigram.load`.
     """
-    listed, predictor = list_texts(texts), Predictor(Path(folder), precision="fp32")
+    listed, predictor = list_texts(texts), Predictor(Path(folder), precision="fp32", device="cpu")
     return [_map_text(predictor, text) for text in listed]
 
 

@@ -27,12 +27,12 @@ class JoinsProducts(Protocol):
 
 @cache
 def has_fast_bf16(kind: str) -> bool:
-    """Return whether bfloat16 matrix products are fast on a device type: GPUs, and CPUs with instructions for them.
+    """Return whether bfloat16 matrix products are fast on a device type: GPUs and CPUs with instructions for them.
 
-    Other CPUs emulate them, slower than float32.
+    Others emulate them, slower than float32.
     """
     if kind != "cpu":
-        return kind == "cuda"
+        return kind == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     capabilities = torch.cpu.get_capabilities()
     return has_bf16_kernels() and bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 

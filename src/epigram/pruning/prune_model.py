@@ -11,7 +11,8 @@ import torch
 
 from epigram.evaluation.metrics.primary import PrimaryMetric, text_metric
 from epigram.evaluation.settings import MetricSetting
-from epigram.inference.predictors.dataset_batches import batches_of, default_device
+from epigram.inference.predictors.dataset_batches import batches_of
+from epigram.models.devices import default_device
 from epigram.models.manifest import PROVENANCE, TrainingFacts, parameters_hash, read_provenance
 from epigram.models.serialization import Saved, load, save_changed
 from epigram.pruning.depth import PruningResult, prune

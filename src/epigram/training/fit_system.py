@@ -8,11 +8,11 @@ import torch
 
 from epigram.inference.predictors.dataset_batches import (
     batches_of,
-    default_device,
     taught_batches,
     template_of,
 )
 from epigram.models.batches import TextBatches
+from epigram.models.devices import default_device
 from epigram.models.predict import Array
 from epigram.training import fitters
 from epigram.training.fitters import FitOptions, Trained

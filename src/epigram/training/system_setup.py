@@ -14,7 +14,8 @@ from epigram.core.errors import ParameterError
 from epigram.core.files import sha256
 from epigram.evaluation.metrics.primary import PrimaryMetric, text_metric
 from epigram.evaluation.settings import AUTO, MetricSetting
-from epigram.inference.predictors.dataset_batches import data_spec_of, default_device
+from epigram.inference.predictors.dataset_batches import data_spec_of
+from epigram.models.devices import default_device
 from epigram.models.manifest import parameters_hash
 from epigram.models.recipe import Recipe
 from epigram.models.settings import System

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from epigram.evaluation.tuning.temperature import fit_temperature
 from epigram.evaluation.tuning.thresholds import tuned_thresholds
-from epigram.inference.predictors.dataset_batches import batches_of, default_device
+from epigram.inference.predictors.dataset_batches import batches_of
 from epigram.models.classifier import NeuralClassifier, decodes
+from epigram.models.devices import default_device
 from epigram.models.precision import Precision
 from epigram.models.predict import Predicted, predict
 from epigram.models.text_template import TextTemplate

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from epigram.inference.predictors.dataset_batches import default_device
+from epigram.models.devices import default_device
 from epigram.models.manifest import TrainingFacts
 from epigram.models.predict import Array
 from epigram.models.serialization import save

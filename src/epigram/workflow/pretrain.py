@@ -33,7 +33,7 @@ def pretrain_view(name: str, settings: PretrainSettings | None, encoded: Path, o
 def _pretrain_parts(name: str, settings: PretrainSettings, encoded: Path, out: Path, state: Path) -> None:
     import torch
 
-    from epigram.inference.predictors.dataset_batches import default_device
+    from epigram.models.devices import default_device
     from epigram.text.dataset.encoded_dataset import View, fold_folder
     from epigram.text.local_files import local_file
     from epigram.training.distributed.resources import hardware

@@ -66,7 +66,7 @@ def _prune_models(
     state: Path,
 ) -> None:
     """Prune the models that an interrupted call has not finished, and write `out`."""
-    from epigram.inference.predictors.dataset_batches import default_device
+    from epigram.models.devices import default_device
     from epigram.pruning.prune_model import prune_model
     from epigram.text.dataset.encoded_dataset import View
     from epigram.training.distributed.resources import hardware

@@ -9,7 +9,8 @@ from typing import Any
 
 from epigram.core.files import atomic_folder
 from epigram.evaluation.settings import MetricSetting
-from epigram.inference.predictors.dataset_batches import count_truncated, default_device, template_of
+from epigram.inference.predictors.dataset_batches import count_truncated, template_of
+from epigram.models.devices import default_device
 from epigram.models.settings import System
 from epigram.process.display import echo
 from epigram.training.check_system import check_student, check_system

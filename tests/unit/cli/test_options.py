@@ -136,6 +136,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("predict MODEL text", "--json", {"printed": '{"text": "text", "label": "a", "probabilities": {"a": 1.0}}\n'}),
     ("predict MODEL", "--file texts.txt", {"printed": "a\t1.000\tnice soup\n"}),
     ("predict MODEL text", "--min-confidence 0.5", {"open_predictor.min_confidence": 0.5}),
+    ("predict MODEL text", "--device cuda:1", {"open_predictor.device": "cuda:1"}),
     ("predict MODEL text", "--require-signature key.pem", {"require_signature.key": Path("key.pem")}),
     ("predict MODEL texts.txt", "--out out.csv", {"predict_table.out": Path("out.csv")}),
     ("predict MODEL in.csv --out out.csv", "--text title,body", {"predict_table.text": ["title", "body"]}),

@@ -27,7 +27,8 @@ class Recorder:
     seen: list[list[str]]
     threads: set[int]
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, device: str) -> None:
+        assert device == "cpu"
         Recorder.seen, Recorder.threads = [], set()
 
     def predict(self, texts: list[str]) -> None:

@@ -12,7 +12,6 @@ import torch
 
 from epigram.core.files import read_json, write_json
 from epigram.evaluation.records.pruning_record import PruningRecord, SeedPruning
-from epigram.inference.predictors import dataset_batches
 from epigram.inference.predictors.dataset_batches import batches_of
 from epigram.inference.predictors.measure import measure
 from epigram.models import precision
@@ -161,10 +160,10 @@ def test_what_each_depth_costs_is_counted_on_the_cpu(
         found.append(kept(*arguments, **settings))
         return found[-1]
 
-    monkeypatch.setattr(depth, "prune", noted)
+    monkeypatch.setattr("epigram.pruning.prune_model.prune", noted)
     prune_model("mine", view, folder, REFUSED, "auto", tmp_path / "cpu")
-    monkeypatch.setattr(depth, "prune", lambda model, *_, **__: replace(found[0], model=model))
-    monkeypatch.setattr(dataset_batches, "default_device", lambda: torch.device("meta"))
+    monkeypatch.setattr("epigram.pruning.prune_model.prune", lambda model, *_, **__: replace(found[0], model=model))
+    monkeypatch.setattr("epigram.pruning.prune_model.default_device", lambda: torch.device("meta"))
     prune_model("mine", view, folder, REFUSED, "auto", tmp_path / "meta")
     on_cpu, on_meta = (read_finished(tmp_path / device)["about"]["tradeoff"] for device in ("cpu", "meta"))
     assert len(on_cpu) == 3

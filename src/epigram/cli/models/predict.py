@@ -46,6 +46,9 @@ def main(
     min_confidence: Annotated[
         float, typer.Option(metavar="P", help="Probability below which a text gets no label, from 0 to 1.")
     ] = 0.0,
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="auto, cpu, cuda, cuda:1 or mps; auto is a GPU for networks.")
+    ] = "auto",
     require_signature: Annotated[
         Path | None,
         typer.Option(metavar="KEY", help="Public key (PEM file); reject a model that it does not verify."),
@@ -72,18 +75,18 @@ def main(
     if out is not None:
         if file is None or as_json:
             raise ParameterError("--out needs one table and no --json: epigram predict MODEL in.csv --out out.csv")
-        options = file_options(encoding, separator, sheet)
+    elif file is not None:
+        _check_lines_file(file, named=named is not None)
+    from epigram.inference.predictors.open_predictor import open_predictor
+
+    predictor = open_predictor(model, min_confidence=min_confidence, device=device)
+    if out is not None and file is not None:
         columns = None if text is None else split_list(text)
-        _predict_table(model, file, out, columns, force, options, min_confidence)
-        return
-    if file is not None:
-        _check_lines_file(file)
-    if named is not None:
-        if named.suffix.lower() != TEXT_SUFFIX:
-            raise ParameterError(f"{named} has an unsupported file type; use {TEXT_SUFFIX}, or a table with --out")
-        echo(f"note: {file} is read as a file with one text per line", file=sys.stderr)
-    lines = iter(decode_arguments(texts, encoding)) if texts else _read_lines(file, encoding)
-    _predict_texts(model, lines, as_json, min_confidence)
+        counts = _predict_table(predictor, file, out, columns, force, file_options(encoding, separator, sheet))
+    else:
+        lines = iter(decode_arguments(texts, encoding)) if texts else _read_lines(file, encoding)
+        counts = _predict_texts(predictor, lines, as_json)
+    _report_counts(counts, predictor)
 
 
 def _is_file_name(text: str) -> bool:
@@ -97,29 +100,19 @@ def _is_file_name(text: str) -> bool:
 
 
 def _predict_table(
-    model: Path,
-    table: Path,
-    out: Path,
-    text: list[str] | None,
-    force: bool,
-    options: dict[str, str],
-    min_confidence: float,
-) -> None:
-    from epigram.inference.predictors.open_predictor import open_predictor
+    predictor: BasePredictor, table: Path, out: Path, text: list[str] | None, force: bool, options: dict[str, str]
+) -> RowCounts:
     from epigram.inference.tables import predict_table
 
-    predictor = open_predictor(model, min_confidence=min_confidence)
     counts = predict_table(predictor, table, out, text=text, force=force, options=options)
     echo(f"{out}: {counts.rows:,} rows")
-    _report_counts(counts, predictor)
+    return counts
 
 
-def _predict_texts(model: Path, lines: Iterator[str], as_json: bool, min_confidence: float) -> None:
+def _predict_texts(predictor: BasePredictor, lines: Iterator[str], as_json: bool) -> RowCounts:
     from epigram.inference.predictors.base_predictor import bracket_labels
-    from epigram.inference.predictors.open_predictor import open_predictor
     from epigram.inference.tables import RowCounts
 
-    predictor = open_predictor(model, min_confidence=min_confidence)
     counts, multi = RowCounts(), predictor.multi
     while batch := list(islice(lines, BATCH_SIZE)):
         answers = predictor.predict(batch)
@@ -133,7 +126,7 @@ def _predict_texts(model: Path, lines: Iterator[str], as_json: bool, min_confide
             else:
                 labelled = bracket_labels(text, answer.words, predictor.default_word_label)
                 echo(one_line(f"{answer.label}\t{answer.probability:.3f}\t{labelled}"))
-    _report_counts(counts, predictor)
+    return counts
 
 
 def _read_lines(file: Path | None, encoding: str | None) -> Iterator[str]:
@@ -145,7 +138,8 @@ def _read_lines(file: Path | None, encoding: str | None) -> Iterator[str]:
         yield from decode_lines(read_lines(source, "stdin line"), "stdin line", encoding)
 
 
-def _check_lines_file(file: Path) -> None:
+def _check_lines_file(file: Path, *, named: bool) -> None:
+    """Raise an error for a file that cannot be read as lines; the file is `named` as if it were a text."""
     from epigram.data.packed import file_suffix
     from epigram.data.tables import formats
 
@@ -157,6 +151,10 @@ def _check_lines_file(file: Path) -> None:
         )
     if file_suffix(file) in formats():
         raise ParameterError(f"{file} is a table: give its text column with --text and a file to write with --out")
+    if named:
+        if file.suffix.lower() != TEXT_SUFFIX:
+            raise ParameterError(f"{file} has an unsupported file type; use {TEXT_SUFFIX}, or a table with --out")
+        echo(f"note: {file} is read as a file with one text per line", file=sys.stderr)
 
 
 def _report_counts(counts: RowCounts, predictor: BasePredictor) -> None:

@@ -169,8 +169,3 @@ def _keep_token_labels(token_labels: Ragged[np.int16], share: float, seed: int) 
 def count_truncated(view: View, frame: TextTemplate, split: str) -> int:
     """Return the number of texts of a split that are longer than the model reads."""
     return int((view.split(split).ids.lengths > frame.room).sum())
-
-
-def default_device() -> torch.device:
-    """Return the GPU if there is one, otherwise the CPU."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -12,6 +12,7 @@ from epigram.evaluation.ensemble.weights import Blend
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
 from epigram.inference.predictors.predictor import Predictor
 from epigram.models import ensemble
+from epigram.models.devices import AUTO
 from epigram.models.manifest import require_unchanged
 from epigram.models.precision import Precision
 
@@ -20,13 +21,16 @@ class EnsemblePredictor(BasePredictor):
     """Predictor that loads the folder of an ensemble once and then predicts any number of texts.
 
     A text counts as truncated if any member truncates it. `encoder` is the encoder of the member with the largest
-    weight. No words are labelled. Raises DataError if the members do not fit.
+    weight. No words are labelled. Raises DataError if the members do not fit, ParameterError for a `device` that does
+    not exist or that cannot run a member.
     """
 
-    def __init__(self, folder: Path, *, precision: Precision = "auto", min_confidence: float = 0.0) -> None:
+    def __init__(
+        self, folder: Path, *, precision: Precision = "auto", min_confidence: float = 0.0, device: str = AUTO
+    ) -> None:
         with require_unchanged(folder):
             saved = ensemble.load(folder)
-            self.members = [Predictor(saved.member(name), precision=precision) for name in saved.weights]
+            self.members = [Predictor(saved.member(name), precision=precision, device=device) for name in saved.weights]
         super().__init__(folder, saved.labels, saved.thresholds, multi=saved.multi, min_confidence=min_confidence)
         for member in self.members:
             if (member.labels, member.multi) != (self.labels, self.multi):

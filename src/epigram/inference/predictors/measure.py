@@ -19,11 +19,12 @@ from epigram.core.machine import count_processors
 from epigram.evaluation.records.results import ClassifierAccuracy, Cost, Decision
 from epigram.evaluation.splits import SystemOutput
 from epigram.evaluation.tokens.word_predictions import Words, word_probabilities
-from epigram.inference.predictors.dataset_batches import batches_of, default_device
+from epigram.inference.predictors.dataset_batches import batches_of
 from epigram.inference.predictors.predictor import Predictor
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import NeuralClassifier, count_parameters, decodes, temperature_of
 from epigram.models.complexity import batch_macs, flops, milliseconds
+from epigram.models.devices import default_device
 from epigram.models.manifest import TrainingFacts
 from epigram.models.precision import Precision, matmul_precision, prepare_for_inference
 from epigram.models.predict import Array, Predicted, predict
@@ -157,7 +158,7 @@ def milliseconds_per_text(folder: Path, texts: Sequence[str], count: int) -> flo
 
     The time includes the tokenization. At most `count` of the `texts`, evenly spaced, are predicted.
     """
-    predictor = Predictor(folder)
+    predictor = Predictor(folder, device="cpu")
     some = [texts[row] for row in np.linspace(0, len(texts) - 1, min(count, len(texts))).astype(int)]
     with _threads(min(THREADS, count_processors())):
         return milliseconds(lambda number: predictor.predict([some[number]]), len(some), seconds=SECONDS)

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from epigram.core.arrays import Ragged
-from epigram.core.errors import DataError
+from epigram.core.errors import DataError, ParameterError
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction, Word, words_of
 from epigram.inference.predictors.runtimes import NgramModel, OnnxModel, open_graph
 from epigram.models.batches import TextBatches
+from epigram.models.classifier import NeuralClassifier
+from epigram.models.devices import AUTO, find_device
 from epigram.models.manifest import require_unchanged
 from epigram.models.precision import Precision, prepare_for_inference
 from epigram.models.predict import Predicted, predict
@@ -30,19 +33,24 @@ class Predictor(BasePredictor):
     """Predictor that loads a model folder (saved or exported) once and then predicts any number of texts.
 
     `precision` is for matrix products; `auto` is bfloat16 where the hardware is fast in it. A text whose highest
-    probability is below `min_confidence` gets no label.
+    probability is below `min_confidence` gets no label. `device` is `auto` or a name such as cuda:1; `auto` uses a GPU
+    for networks only. Raises ParameterError for a device that does not exist or that cannot run the model.
     """
 
-    def __init__(self, folder: Path, *, precision: Precision = "auto", min_confidence: float = 0.0) -> None:
+    def __init__(
+        self, folder: Path, *, precision: Precision = "auto", min_confidence: float = 0.0, device: str = AUTO
+    ) -> None:
         with require_unchanged(folder):
             self.saved: Saved = load(folder, open_graph)
             tokenizer = load_tokenizer(folder / "tokenizer.json")
         saved = self.saved
         multi: bool = saved.model.multi
         super().__init__(folder, saved.labels, saved.thresholds, multi=multi, min_confidence=min_confidence)
-        self.precision = precision
-        if precision == "auto" and not isinstance(self.saved.model, OnnxModel):
-            prepare_for_inference(self.saved.model)
+        self.precision, self.device = precision, _device_of(saved, device)
+        if not isinstance(saved.model, OnnxModel):
+            saved.model.to(self.device)
+            if precision == "auto":
+                prepare_for_inference(saved.model)
         self.encoder = TextEncoder(tokenizer)
         frame = self.saved.frame
         self.language, self.text_columns, self.join = frame.language, frame.text_columns, frame.join
@@ -116,11 +124,23 @@ class Predictor(BasePredictor):
 
     def _batches(self, ids: Ragged[np.int32], characters: Ragged[np.int32] | None = None) -> TextBatches:
         weight = None if self.word_weights is None else self.word_weights.find(ids, self.room)
-        return TextBatches.from_template(self.saved.frame, ids, characters=characters, word_weight=weight)
+        return TextBatches.from_template(
+            self.saved.frame, ids, characters=characters, word_weight=weight, device=self.device
+        )
 
     def _truncated(self, ids: Ragged[np.int32]) -> list[bool]:
         truncated: list[bool] = (ids.lengths > self.room).tolist()
         return truncated
+
+
+def _device_of(saved: Saved, name: str) -> torch.device:
+    """Return the device with a name for a model; `auto` is the CPU for everything but networks of PyTorch."""
+    if name == AUTO and not isinstance(saved.model, NeuralClassifier):
+        return torch.device("cpu")
+    device = find_device(name)
+    if isinstance(saved.model, OnnxModel) and device.type != "cpu":
+        raise ParameterError(f"device is {name!r}, but {saved.folder} is exported for the CPU; use auto (--device)")
+    return device
 
 
 def shift_spans(tokens: PositionedTokens, texts: Sequence[str]) -> PositionedTokens:

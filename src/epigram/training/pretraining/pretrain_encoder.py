@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from epigram.core.errors import ParameterError
-from epigram.inference.predictors.dataset_batches import data_spec_of, default_device, template_of
+from epigram.inference.predictors.dataset_batches import data_spec_of, template_of
+from epigram.models.devices import default_device
 from epigram.nn.encoders.pretrained import PretrainedConfig
 from epigram.nn.pretrained.families import SMALL_KEY
 from epigram.text.dataset.encoded_dataset import View
