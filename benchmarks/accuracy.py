@@ -3,7 +3,8 @@
     EPIGRAM_MIRROR=FOLDER python -m benchmarks.accuracy --final --limit-minutes 60
     python -m benchmarks.accuracy --page
 
-Fills the planned cells without a file, in order of their worth, and continues where it stopped; docs/accuracy.md says
+--page writes docs/accuracy.md, and the table of experience in src/epigram/fitting. Without it, the command
+fills the planned cells without a file, in order of their worth, and continues where it stopped; docs/accuracy.md says
 what a cell is. Test rows are scored with --final only, and each cell counts how often.
 """
 
@@ -18,11 +19,13 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks import accuracy_cells as cells
+from benchmarks import accuracy_experience
 from benchmarks import accuracy_resamples as resamples
 from benchmarks.accuracy_catalogue import TOOLS
 from benchmarks.accuracy_cells import BUDGETS, Cell, Found
 from benchmarks.accuracy_data import SETS, load
 from benchmarks.accuracy_environments import python_of
+from benchmarks.accuracy_grid import grid_of
 from benchmarks.accuracy_measure import THREADS, measure
 from benchmarks.accuracy_page import PAGE, rendered
 from benchmarks.timing import ROOT, SkippedError
@@ -102,7 +105,9 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="Fill cells of the accuracy grid, or write docs/accuracy.md from them."
     )
-    parser.add_argument("--page", action="store_true", help="write docs/accuracy.md and measure nothing")
+    parser.add_argument(
+        "--page", action="store_true", help="write docs/accuracy.md and the table of experience, measure nothing"
+    )
     parser.add_argument("--final", action="store_true", help="score test rows, not rows held out of train")
     parser.add_argument("--again", action="store_true", help="measure filled cells again")
     parser.add_argument("--resamples", action="store_true", help="fill the random splits of sets without a split")
@@ -123,6 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parsed(arguments)
     if asked.page:
         PAGE.write_text(rendered(asked.results), encoding="utf-8")
+        accuracy_experience.write(grid_of(cells.filled(asked.results)))
         return
     if not os.environ.get("EPIGRAM_MIRROR"):
         print("EPIGRAM_MIRROR is not set: the data sets are downloaded from their official addresses", file=sys.stderr)

@@ -67,6 +67,11 @@ def read(cell: Cell, folder: Path) -> Found | None:
     return found
 
 
+def filled(folder: Path) -> dict[Cell, Found]:
+    """Return the content of the planned cells that are filled."""
+    return {cell: found for cell in planned() if (found := read(cell, folder)) is not None}
+
+
 def write(cell: Cell, found: Found, folder: Path) -> None:
     """Write a cell's file, so that an interrupted write leaves no file."""
     path = path_of(cell, folder)

@@ -1,4 +1,4 @@
-"""docs/accuracy.md, written from the cells of the accuracy grid: python -m benchmarks.accuracy --page."""
+"""docs/accuracy.md and the table of experience, from the accuracy grid: python -m benchmarks.accuracy --page."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import accuracy_cells as cells
+from benchmarks import accuracy_experience as experience
 from benchmarks.accuracy_catalogue import BASE, OURS, SEARCHED, TOOLS
 from benchmarks.accuracy_cells import BUDGETS, MOST
 from benchmarks.accuracy_grid import Grid, grid_of
@@ -75,14 +76,15 @@ as test, and trains on at most {MOST:,} of the others:
 
 def rendered(folder: Path = cells.FOLDER, resamples: Path = RESAMPLES) -> str:
     """Return the page."""
-    plan = cells.planned()
-    found = {cell: content for cell in plan if (content := cells.read(cell, folder)) is not None}
+    plan, found = cells.planned(), cells.filled(folder)
     failed = sum("failed" in content for content in found.values())
     scorings = [content["test_scorings"] for content in found.values()]
     said = f"{len(found):,} of {len(plan):,} cells are filled; the tool failed in {failed:,} of them. "
     said += f"Test rows were scored {sum(scorings):,} times, at most {max(scorings, default=0)} times in one cell.\n"
     grid = grid_of(found)
     sections = [section(grid, rows) for rows in BUDGETS if tools_of(grid, rows)]
+    if known := experience.section(grid):
+        sections.append(known)
     if splits := compared(resamples):
         sections.append(resampled(splits))
     return "\n".join([HEAD + said + machines(found), listed(), *(sections or [NONE])])

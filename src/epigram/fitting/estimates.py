@@ -45,10 +45,11 @@ class Estimates:
     def fitting(self, candidate: Candidate) -> Candidate | None:
         """Return the candidate as it fits into the time that is left, None if it does not fit.
 
-        The first one by experience fits without an estimate where the texts are few: it is the answer in hand.
+        The first one by experience fits without an estimate where the texts are few and its encoder stays as it is: it
+        is the answer in hand.
         """
-        facts = self.facts
-        if self._text is None and not self._trials and facts.checkpoint and facts.train <= FEW_TEXTS:
+        first = self._text is None and not self._trials
+        if first and candidate.system.view == ENCODED and not candidate.system.train and self.facts.train <= FEW_TEXTS:
             return candidate
         if candidate.by_gradient:
             return self._lengthened(candidate)

@@ -166,6 +166,13 @@ def speed(tmp_path: Path, name: str, texts_per_second: float) -> None:
     write_json(tmp_path / "speed" / f"{name}.json", {"texts_per_second": texts_per_second})
 
 
+def test_a_fine_tuned_encoder_is_no_answer_in_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where experience names it first, it has to fit into the time: an epoch takes at least 92 s, see below."""
+    monkeypatch.setattr(Estimates, "text", 0.01)
+    found = estimates_of(tmp_path, 60.0)
+    assert found.fitting(fine_tuned(found.facts)[0]) is None
+
+
 @pytest.mark.parametrize(("left", "fits", "epochs"), [(0.1, "", None), (60.0, "", None), (10_000.0, "pairs", 8)])
 def test_the_measured_speed_decides_what_fits(tmp_path: Path, left: float, fits: str, epochs: int | None) -> None:
     found = estimates_of(tmp_path, left)

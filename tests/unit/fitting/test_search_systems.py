@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from epigram.core.config_types import validate_as
+from epigram.fitting import experience
+from epigram.fitting.experience import Experience
 from epigram.fitting.systems import RATES, Candidate, Facts, fastest, fine_tuned, ordered, views
 from epigram.models.settings import System
 from epigram.text.dataset.language import Language
@@ -35,7 +37,42 @@ OTHERS = "fine_tuned_0.0001 fine_tuned_5e-05 fine_tuned_0.0004"
         ({"train": 2_000, "checkpoint": None}, "tfidf_svm textcnn"),
     ],
 )
-def test_the_order_is_that_of_experience(changes: dict[str, Any], order: str) -> None:
+def test_without_experience_rules_give_the_order(
+    changes: dict[str, Any], order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(experience, "table", tuple)
+    assert [each.name for each in ordered(replace(DATA, **changes))] == order.split()
+
+
+EXPERIENCE = (
+    Experience("en", 100, 2, 2, {"tfidf_svm": 60.0, "hybrid_linear": 59.0}),
+    Experience("en", 500, 2, 2, {"fine_tuned": 80, "embedding_linear": 79, "tfidf_svm": 70, "hybrid_linear": 60}),
+    Experience("en", 500, 20, 1, {"hybrid_linear": 70.0, "tfidf_svm": 72.0}),
+    Experience("zh", 500, 2, 1, {"hybrid_linear": 50.0, "tfidf_svm": 60.0}),
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "order"),
+    [
+        # The geometric mean of 100 and 500 rows is 224. A system without an entry keeps its place.
+        ({"train": 223}, f"tfidf_svm fine_tuned setfit hybrid_linear embedding_linear {OTHERS}"),
+        ({"train": 224}, f"fine_tuned embedding_linear setfit tfidf_svm hybrid_linear {OTHERS}"),
+        ({"train": 224, "classes": 6}, f"fine_tuned embedding_linear setfit tfidf_svm hybrid_linear {OTHERS}"),
+        ({"train": 224, "classes": 7}, f"tfidf_svm fine_tuned setfit hybrid_linear embedding_linear {OTHERS}"),
+        # 500 rows are similar to at most 1,581 rows, and 100 to at least 32.
+        ({"train": 1_581, "test": 0}, "fine_tuned embedding_linear tfidf_svm hybrid_linear"),
+        ({"train": 1_582, "test": 0}, "hybrid_linear fine_tuned tfidf_svm embedding_linear"),
+        ({"train": 31, "test": 0}, "hybrid_linear setfit fine_tuned tfidf_svm embedding_linear"),
+        ({"train": 32, "test": 0}, "tfidf_svm setfit fine_tuned hybrid_linear embedding_linear"),
+        ({"train": 500, "language": "zh", "test": 0}, "tfidf_svm fine_tuned setfit hybrid_linear embedding_linear"),
+        ({"train": 500, "checkpoint": None}, "tfidf_svm"),
+    ],
+)
+def test_the_order_is_that_of_the_nearest_experience(
+    changes: dict[str, Any], order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(experience, "table", lambda: EXPERIENCE)
     assert [each.name for each in ordered(replace(DATA, **changes))] == order.split()
 
 

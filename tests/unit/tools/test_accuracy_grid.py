@@ -13,7 +13,8 @@ import pytest
 from benchmarks.accuracy_catalogue import Tool
 from benchmarks.accuracy_cells import Cell
 from benchmarks.accuracy_data import Corpus, disjoint_samples, sample, split_off_dev
-from benchmarks.accuracy_grid import bits
+from benchmarks.accuracy_experience import experience
+from benchmarks.accuracy_grid import bits, grid_of
 from benchmarks.accuracy_measure import measure
 from benchmarks.accuracy_resamples import split_again
 from benchmarks.accuracy_statistics import Difference, Draws, corrected, difference, draws, mean_draws
@@ -160,3 +161,23 @@ def test_a_win_is_marked_after_holms_correction_over_the_sets() -> None:
     }  # fmt: skip
     found["ced"] = Difference(5.0, 1.0, 9.0, 0.03, 1.0)  # then 0.06, 0.04, 0.06 and 0.06
     assert [name for name, said in verdicts(found).items() if said.endswith("*")] == ["sst2"]
+
+
+def test_experience_is_the_mean_of_the_cells_that_all_systems_have() -> None:
+    """mr and sst2 are English with 2 labels, newsgroups has 4; setfit is a library, and no system of a search."""
+    cells = {
+        ("mr", 0, "tfidf_svm"): 60.0,
+        ("mr", 1, "tfidf_svm"): 99.0,
+        ("sst2", 0, "tfidf_svm"): 61.0,
+        ("mr", 0, "hybrid_linear"): 70.0,
+        ("sst2", 0, "hybrid_linear"): 73.0,
+        ("mr", 0, "setfit"): 90.0,
+        ("newsgroups", 0, "tfidf_svm"): 90.0,
+        ("ced", 0, "tfidf_svm"): 80.0,
+        ("chnsenticorp", 0, "hybrid_linear"): 80.0,
+    }
+    found = {Cell(name, 500, n, tool, 120): {"accuracy": value} for (name, n, tool), value in cells.items()}
+    failed = {Cell("ced", 500, 0, "hybrid_linear", 120): {"failed": "no memory left"}}
+    means = {"hybrid_linear": 71.5, "tfidf_svm": 60.5}
+    row = {"language": "en", "rows": 500, "labels": 2, "cells": 2, "accuracy": means}
+    assert list(experience(grid_of(found | failed))) == [row]
