@@ -43,6 +43,14 @@ def edit(text: str, values: Any) -> str:
         return _dump(values)
 
 
+def with_comment(text: str, section: str, entry: str, comment: str) -> str:
+    """Return the YAML `text` with a comment at the end of the line of an entry of a section."""
+    found = _entries(_entries(_compose(text))[section][1])[entry][1]
+    end = _end(text, found)
+    end += len(text[end : _line_end(text, end)].rstrip())
+    return f"{text[:end]}   # {comment}{text[end:]}"
+
+
 @cache
 def _dumper() -> type[yaml.SafeDumper]:
     """Return a dumper that quotes strings such as 1e3, which are numbers in YAML 1.2: DVC reads that version."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from epigram.core.config_types import parse_yaml
-from epigram.core.yaml_edit import edit
+from epigram.core.yaml_edit import edit, with_comment
 
 TEXT = """\
 # settings
@@ -129,3 +129,18 @@ def test_every_style_of_yaml_has_the_values_afterwards(text: str) -> None:
     for values in wanted:
         found = parse_yaml(edit(text, values))
         assert found == values and list(found) == list(values)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("s:\n  a: {x: 1}\n  b: 2\n", "s:\n  a: {x: 1}   # why\n  b: 2\n"),
+        ("s:\n  a: {x: 1}  # mine\n", "s:\n  a: {x: 1}  # mine   # why\n"),
+        ("s:\r\n  a: 1\r\n", "s:\r\n  a: 1   # why\r\n"),
+        ("s: {a: 1, b: 2}", "s: {a: 1, b: 2}   # why"),
+        ("s:\n  a:\n    x: 1\nt: 3\n", "s:\n  a:\n    x: 1   # why\nt: 3\n"),
+    ],
+)
+def test_a_comment_is_at_the_end_of_the_line_of_its_entry(text: str, expected: str) -> None:
+    assert with_comment(text, "s", "a", "why") == expected
+    assert parse_yaml(expected) == parse_yaml(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from epigram.core.config_types import Checked, Name, OpenShare, Positive, Range, Seed, Share, Strict, validate_as
 from epigram.core.files import atomic_file
 from epigram.core.settings import check_names, check_sections, check_seeds, check_views, read_params
-from epigram.core.yaml_edit import edit
+from epigram.core.yaml_edit import edit, with_comment
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.validation.settings import ValidateSettings
 from epigram.evaluation.comparison.formats import join_names
@@ -32,16 +32,18 @@ Params = MutableMapping[str, Any]
 
 
 @contextmanager
-def edited(path: Path) -> Iterator[Params]:
+def edited(path: Path, comments: Mapping[tuple[str, str], str] | None = None) -> Iterator[Params]:
     """Yield the content of the params.yaml at `path`, and write it back when the caller has changed it.
 
-    Only the lines whose values have changed are written. Raises ParameterError if the file cannot be read, or if a name
-    is invalid after the change.
+    Only the lines whose values have changed are written, with `comments` next to entries of sections. Raises
+    ParameterError if the file cannot be read, or if a name is invalid after the change.
     """
     params = read_params(path)
     yield params
     check_names(params)
     content = edit(path.read_bytes().decode(), params)
+    for (section, entry), comment in (comments or {}).items():
+        content = with_comment(content, section, entry, comment)
     with atomic_file(path) as temporary:
         temporary.write_bytes(content.encode())
 
