@@ -43,6 +43,12 @@ TextOfModel = Annotated[
         metavar="COLUMNS", help="Text column of a table, or several: title,body. Default: as in training, or text."
     ),
 ]
+Group = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Column, such as author: no value of it is in two splits or folds.")
+]
+Time = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Column of times or numbers: the newest rows are the test split.")
+]
 Sheet = Annotated[
     str | None, typer.Option(metavar="NAME", help="Sheet of a workbook (.xlsx). Default: the only one with rows.")
 ]

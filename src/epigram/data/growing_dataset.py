@@ -2,7 +2,8 @@
 
 It consists of one parquet file in data/local and a description in data/sources. The `split` of a row never changes
 after the row arrives. Base rows keep their splits. New rows go to train, except a share of each label's rows, which
-goes to dev, so that dev follows the stream. `batch` is 0 for the base and numbers the arrivals from 1.
+goes to dev, so that dev follows the stream: the newest rows if they have a `time`, else any. If rows have a `group`,
+all rows of a group are in the split of its first one. `batch` is 0 for the base and numbers the arrivals from 1.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import polars.selectors as cs
 
 from epigram.core.errors import DataError
 from epigram.data.readers import labels_tokens
+from epigram.data.sources.source import SPLIT_KEYS
+from epigram.data.times import parse_times
 from epigram.data.validation import violations
 from epigram.data.validation.cross_row_rules import apply_rules
 from epigram.data.validation.row_index import Rows
 from epigram.data.validation.row_rules import scan_rows
 from epigram.data.validation.settings import ValidateSettings
+from epigram.data.validation.split_keys import read_keys
 from epigram.text.dataset.text_matching import label_column, loose_text
 from epigram.text.dataset.validated_corpus import SPLITS
 
@@ -33,7 +37,9 @@ def base_rows(validated: Validated, keep: list[str]) -> pl.DataFrame:
     """Return the initial state of the growing data set: the validated rows of the base."""
     parts = [part.collect().with_columns(split=pl.lit(name)) for name, part in validated.parts.items()]
     frame = pl.concat(parts, how="diagonal_relaxed")
-    roles = [name for name in (label_column(frame.columns), *TOKEN_COLUMNS, *keep) if name in frame.columns]
+    roles = [
+        name for name in (label_column(frame.columns), *TOKEN_COLUMNS, *SPLIT_KEYS, *keep) if name in frame.columns
+    ]
     return frame.select("text", cs.by_name(*roles), "split", batch=pl.lit(0, pl.Int32))
 
 
@@ -54,7 +60,7 @@ def describe(source: Source, labels: list[str], name: str) -> dict[str, Any]:
         "task": source.task,
         "licence": source.licence,
         "files": [{"path": file, "local": f"data/local/{file}"}],
-        "read": read | token_columns | {"split": "split"},
+        "read": read | token_columns | {"split": "split"} | {key: key for key in SPLIT_KEYS if key in source.read},
         "splits": {split: [split] for split in SPLITS},
         "labels": labels,
         **({"label_names": source.label_names} if source.label_names else {}),
@@ -66,16 +72,19 @@ def describe(source: Source, labels: list[str], name: str) -> dict[str, Any]:
 def append_rows(current: pl.DataFrame, new: pl.DataFrame, share: float, batch: int | None = None) -> pl.DataFrame:
     """Return `current` and, as its next batch or `batch`, the rows of `new` whose text is not in it yet.
 
-    Texts are compared without case, width, punctuation and whitespace. Rows with a `split` keep it. Of all rows of a
-    label that were added to the base so far, the fraction `share` is in dev, whatever the size of the batches.
+    Texts are compared without case, width, punctuation and whitespace. Rows have the split of their group, if it is in
+    `current`, or else their `split`, if they have one. Of all rows of a label that were added to the base so far, the
+    fraction `share` is in dev, whatever the size of the batches.
     """
     added = new.filter(unknown_rows(current, new))
     number = current["batch"].max() if batch is None else batch - 1
-    stored = [pl.col("split")] if "split" in added.columns else []
+    stored = added["split"] if "split" in added.columns else pl.repeat(None, added.height, dtype=pl.String, eager=True)
+    assign = _assign_group_splits if "group" in added.columns else _assign_splits
     added = added.select(
         "text",
         label_column(new.columns),
-        split=pl.coalesce(*stored, pl.lit(_assign_splits(current, added, share))),
+        cs.by_name(*SPLIT_KEYS, require_all=False),
+        split=assign(current, added, stored, share),
         batch=pl.lit(number).cast(pl.Int32) + 1,
     )
     return pl.concat([current, added], how="diagonal_relaxed")
@@ -102,7 +111,8 @@ def check_rows(frame: pl.DataFrame, name: str, source: Source, settings: Validat
     located = frame.with_columns(file=pl.lit(f"{name}.parquet"), line=pl.int_range(1, pl.len() + 1))
     scan = scan_rows(Rows(located.lazy()), source.task, source.labels)
     try:
-        apply_rules(scan, source.labels, settings.min_per_class, violations.actions_of(settings))
+        results = apply_rules(scan, source.labels, settings.min_per_class, violations.actions_of(settings))
+        read_keys(scan.rows, source, results.kept, scan.index.repeated)
     except DataError as error:
         raise DataError(f"{name} with the new rows has {error}") from None
 
@@ -113,15 +123,39 @@ def drop_known(current: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
     return new.filter(~loose_text().is_in(known.implode()))
 
 
-def _assign_splits(current: pl.DataFrame, added: pl.DataFrame, share: float) -> pl.Series:
-    """Return the split of each row of `added`: for each label, the rows with the lowest text hashes go to dev."""
+def _assign_splits(current: pl.DataFrame, added: pl.DataFrame, stored: pl.Series, share: float) -> pl.Series:
+    """Return the `stored` split of each row of `added`; for rows without one, the newest of each label go to dev."""
     label = pl.col(label_column(added.columns))
     stratum = (label.list.first() if "labels" in added.columns else label).alias("stratum")
     before = (
         current.filter(pl.col("batch") > 0).group_by(stratum).agg(rows=pl.len(), dev=(pl.col("split") == "dev").sum())
     )
-    ranked = added.select(stratum, rank=pl.col("text").hash().rank("ordinal").over(stratum), new=pl.len().over(stratum))
+    age = pl.repeat(0.0, added.height, eager=True)
+    if "time" in added.columns:
+        age = -parse_times(pl.concat([current["time"], added["time"]])).tail(added.height)
+    ranked = added.with_columns(age=age.fill_null(float("inf"))).select(
+        stratum,
+        rank=pl.struct("age", pl.col("text").hash()).rank("ordinal").over(stratum),
+        new=pl.len().over(stratum),
+    )
     counted = ranked.join(before, on="stratum", how="left", nulls_equal=True, maintain_order="left").fill_null(0)
     dev_quota = (share * (pl.col("rows") + pl.col("new"))).round() - pl.col("dev").cast(pl.Int64)
     in_dev = pl.col("rank").cast(pl.Float64) <= dev_quota
-    return counted.select(split=pl.when(in_dev).then(pl.lit("dev")).otherwise(pl.lit("train"))).to_series()
+    return stored.fill_null(counted.select(pl.when(in_dev).then(pl.lit("dev")).otherwise(pl.lit("train"))).to_series())
+
+
+def _assign_group_splits(current: pl.DataFrame, added: pl.DataFrame, stored: pl.Series, share: float) -> pl.Series:
+    """Return the split that each row's group has in `current`, or its `stored` one; new groups go to dev if they fit.
+
+    A row without a group is a group of its own. Groups are considered in the order of their hashes.
+    """
+    key = pl.coalesce(pl.format("group {}", "group"), pl.format("text {}", "text")).alias("key")
+    known = dict(current.select(key, "split").unique("key", keep="first").iter_rows())
+    arrived = current.filter(pl.col("batch") > 0)
+    quota = round(share * (arrived.height + added.height)) - int((arrived["split"] == "dev").sum())
+    new = added.select(key, split=stored).group_by("key").agg(pl.len(), pl.col("split").first())
+    for name, rows, split in new.sort(pl.col("key").hash(), "key").iter_rows():
+        if name not in known:
+            known[name] = split or ("dev" if rows <= quota else "train")
+            quota -= rows if known[name] == "dev" else 0
+    return pl.Series([known[name] for name in added.select(key).to_series()], dtype=pl.String)

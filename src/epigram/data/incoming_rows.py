@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
+import polars.selectors as cs
 
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, ParameterError, ReadOptionError
@@ -21,7 +22,7 @@ from epigram.data.csv_rows import SEPARATORS
 from epigram.data.decoding import guess_encoding
 from epigram.data.packed import file_suffix, open_unpacked
 from epigram.data.readers import KINDS
-from epigram.data.sources.source import File, Source
+from epigram.data.sources.source import SPLIT_KEYS, File, Source
 from epigram.data.tables import MissingColumnError, Options, TextTableReader, detect, formats
 from epigram.data.validation import violations
 from epigram.data.validation.row_index import Rows
@@ -36,6 +37,7 @@ COLUMN_OPTIONS = (
     "label",
     "label_separator",
     "accepted",
+    *SPLIT_KEYS,
 )  # options of a source that also apply to new files
 FORMAT_OPTIONS = ("separator", "quote")  # options of a source that also apply to new files of its format
 MAX_HEADER = 1 << 20  # characters of a first line that are examined
@@ -48,7 +50,7 @@ class SkippedFileError(DataError):
 
 @dataclass(frozen=True)
 class NewRows:
-    """New rows in `frame`: text, label (or labels), file, line; None if there are no rows.
+    """New rows in `frame`: text, label (or labels), group or time, file, line; None if there are no rows.
 
     `digests` has the SHA-256 of each file that was read. `skipped` gives the reason for each skipped file.
     """
@@ -108,7 +110,7 @@ def read_texts(file: Path, source: Source) -> list[str]:
         with _inbox_errors(file):
             frame = _read_corpus(file, unlabelled, {"reader": "lines", "encoding": _encoding(file, source)})
     else:
-        frame = read_file(file, unlabelled, {"label": None})
+        frame = read_file(file, unlabelled, dict.fromkeys(("label", *SPLIT_KEYS)))
     return frame.filter(pl.col("text") != "")["text"].to_list()
 
 
@@ -183,4 +185,4 @@ def _drop_invalid(frame: pl.DataFrame, source: Source, settings: ValidateSetting
     violations.raise_violations(scan.violations, actions, source.labels)
     to_drop = violations.rows_to_drop(scan.violations, actions)
     kept = frame.with_row_index("#row").filter(~pl.col("#row").is_in(to_drop["row"].implode()))
-    return kept.select("text", label_column(frame.columns), "file", "line")
+    return kept.select("text", label_column(frame.columns), cs.by_name(*SPLIT_KEYS, require_all=False), "file", "line")

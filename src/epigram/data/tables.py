@@ -52,11 +52,18 @@ class TableReader(Reader):
     label: str | None = "label"
     label_separator: str | None = None  # "|" of several labels in one string, sports|politics; "[]" of ["a", "b"]
     split: str | None = None
+    group: str | None = None  # rows with the same value are in one split and in one fold
+    time: str | None = None  # the newest rows are in the test split
     accepted: str | None = None  # column with accept, reject or ignore (Prodigy); only accepted rows are read
     tokens: str | None = None  # a list, or a string that is split at spaces
     token_labels: str | None = None
     spans: str | None = None  # marked parts of the text, which become token labels
     keep: list[str] = field(default_factory=list)  # columns to keep, if this file has them
+
+    def __post_init__(self) -> None:
+        """Check what the types cannot express."""
+        if self.group is not None and self.time is not None:
+            raise ParameterError(f"group is {self.group!r} and time is {self.time!r}: use one of the two")
 
     @abstractmethod
     def tables(self, path: Path, only: Sequence[str] | None = None) -> Iterator[tuple[pl.Series, pl.DataFrame]]:
@@ -105,7 +112,7 @@ class TableReader(Reader):
 
     def _required(self) -> list[str]:
         """Return the columns that the table must have."""
-        others = (self.label, self.split, self.tokens, self.token_labels, self.spans)
+        others = (self.label, self.split, self.group, self.time, self.tokens, self.token_labels, self.spans)
         return [*self.text_columns, *(name for name in others if name is not None)]
 
     @classmethod
@@ -206,7 +213,7 @@ def open_table(path: Path, options: Options | None = None) -> TableFile:
 
 
 def map_columns(table: pl.DataFrame, columns: TableReader, path: Path, lines: pl.Series) -> pl.DataFrame:
-    """Return line (from `lines`), text, and if declared, label, split, tokens, token_labels, spans and kept columns.
+    """Return line (from `lines`), text, the other declared roles (label, split, group, …) and kept columns.
 
     Rows that are not accepted are left out. Raises DataError for a missing column, and lists the columns of the table.
     """
@@ -226,6 +233,10 @@ def map_columns(table: pl.DataFrame, columns: TableReader, path: Path, lines: pl
         selected.append(label.alias("label"))
     if columns.split is not None:
         selected.append(_string_column(table, columns.split, path).alias("split"))
+    for role, name in (("group", columns.group), ("time", columns.time)):
+        if name is not None:
+            value = _string_column(table, name, path).str.strip_chars()
+            selected.append(pl.when(value != "").then(value).alias(role))
     for role, name in (("tokens", columns.tokens), ("token_labels", columns.token_labels)):
         if name is not None:
             selected.append(_label_column(table, name, " ", path).alias(role))

@@ -30,20 +30,26 @@ def write_raw(
     label: str,
     language: Language | None,
     folder: Path,
+    group: Any = None,
+    time: Any = None,
     options: Options | None = None,
 ) -> list[str]:
     """Write the texts and source.json to `folder`; return notes on how they are read.
 
     `data` is a table, a folder with a folder per label, a frame (polars, pandas or another one that narwhals knows)
-    with the columns `text` and `label`, or texts with as many `labels`: one for each text, or a list of them. `options`
-    are known options of the table's reader. Raises ParameterError for texts and labels that do not fit together, and
-    the errors of `inspect`.
+    with the columns `text` and `label`, or texts with as many `labels`: one for each text, or a list of them. `group`
+    or `time` is a column, or has a value for each text. `options` are known options of the table's reader.
+    Raises ParameterError for texts and labels that do not fit together, and the errors of `inspect`.
     """
     from epigram.data.sources.inspection import inspect
     from epigram.data.tables import column_names
 
     folder.mkdir(parents=True)
-    columns = {"text": column_names(text), "label": label, "split": None, "label_separator": None}
+    keys = {name: given for name, given in (("group", group), ("time", time)) if given is not None}
+    if labels is None and (listed := [name for name, given in keys.items() if not isinstance(given, str)]):
+        raise ParameterError(f"fit: {listed[0]} is {type(keys[listed[0]]).__name__}; expected the name of a column")
+    named = keys if labels is None else {name: name for name in keys}
+    columns = {"text": column_names(text), "label": label, "split": None, "label_separator": None, **named}
     if isinstance(data, (str, Path)):
         if labels is not None:
             raise ParameterError(f"fit: {str(data)!r} is a file, and labels are given; pass label='COLUMN' instead")
@@ -53,7 +59,10 @@ def write_raw(
         names = [text] if isinstance(text, str) else list(text)
         if labels is not None and len(names) > 1:
             raise ParameterError(f"fit: text is {names}, and texts are given; columns are joined in a frame or a file")
-        frame = _frame(data, names, label) if labels is None else _columns(data, labels, names[0], label)
+        if labels is None:
+            frame = _frame(data, names, [label, *named.values()])
+        else:
+            frame = _columns(data, labels, names[0], label, keys)
         frame.write_parquet(file)
         found = inspect(file, columns)
     if found.task == "tokens":
@@ -74,8 +83,10 @@ def _copy_table(data: Path, options: Options, folder: Path) -> tuple[Path, Inspe
         return Path(shutil.copyfile(table, folder / table.name)), found
 
 
-def _columns(texts: Iterable[Any], labels: Iterable[Any], text: str, label: str) -> pl.DataFrame:
-    """Return texts and labels as a frame; numbers and truth values become their text."""
+def _columns(
+    texts: Iterable[Any], labels: Iterable[Any], text: str, label: str, keys: Mapping[str, Any]
+) -> pl.DataFrame:
+    """Return texts, labels and groups or times as a frame; numbers, truth values and dates become their text."""
     import polars as pl
 
     listed, given = as_list(texts, "texts"), as_list(labels, "labels")
@@ -89,7 +100,12 @@ def _columns(texts: Iterable[Any], labels: Iterable[Any], text: str, label: str)
     if any(several) and not all(several):
         raise ParameterError("fit: some labels are lists and some are not; expected one kind for all texts")
     names: list[Any] = [sorted(map(str, each)) for each in given] if any(several) else list(map(str, given))
-    return pl.DataFrame({text: listed, label: names})
+    columns: dict[str, Any] = {text: listed, label: names}
+    for name, values in ((name, as_list(each, name)) for name, each in keys.items()):
+        if len(values) != len(listed):
+            raise ParameterError(f"fit: there are {len(listed):,} texts and {len(values):,} values of {name}")
+        columns[name] = pl.Series([None if _is_missing(each) else str(each) for each in values], dtype=pl.String)
+    return pl.DataFrame(columns)
 
 
 def _is_missing(label: Any) -> bool:
@@ -104,7 +120,7 @@ def as_list(values: Iterable[Any], what: str) -> list[Any]:
     return list(values if convert is None else convert())
 
 
-def _frame(data: Any, texts: Sequence[str], label: str) -> pl.DataFrame:
+def _frame(data: Any, texts: Sequence[str], others: Sequence[str]) -> pl.DataFrame:
     """Return the frame of any library as polars'. Raises ParameterError for another type or missing columns."""
     import narwhals as nw
     import polars as pl
@@ -115,9 +131,9 @@ def _frame(data: Any, texts: Sequence[str], label: str) -> pl.DataFrame:
         raise ParameterError(
             f"fit: expected texts with labels, a frame or a file, not {type(data).__name__} without labels"
         ) from None
-    if missing := [name for name in (*texts, label) if name not in frame.columns]:
+    if missing := [name for name in (*texts, *others) if name not in frame.columns]:
         raise ParameterError(f"fit: the frame has no column {missing[0]!r}; its columns are {', '.join(frame.columns)}")
-    return pl.DataFrame({name: frame[name].to_list() for name in _kept(frame.columns, [*texts, label])}, strict=False)
+    return pl.DataFrame({name: frame[name].to_list() for name in _kept(frame.columns, [*texts, *others])}, strict=False)
 
 
 def _kept(columns: Sequence[str], first: Sequence[str]) -> list[str]:

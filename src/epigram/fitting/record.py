@@ -14,7 +14,7 @@ from epigram.core.config_types import Checked, Strict, validate_as
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.settings import check_sections
 from epigram.data.packed import file_suffix
-from epigram.data.sources.source import read_source
+from epigram.data.sources.source import SPLIT_KEYS, read_source
 from epigram.data.tables import FILE_OPTIONS, formats
 from epigram.data.validation.settings import ValidateSettings
 from epigram.evaluation.records.ensemble_record import ENSEMBLE
@@ -61,7 +61,8 @@ class FitRecord(Strict):
         """Return the columns, the language and, for a file of the same format, the options to read the file `data`."""
         kind = formats().get(file_suffix(data), {}).get("reader")
         options = {name: self.read[name] for name in FILE_OPTIONS if name in self.read and kind == self.read["reader"]}
-        return {"text": self.read["text"], "label": self.read["label"], "language": self.language, "options": options}
+        columns = {name: self.read[name] for name in ("text", "label", *SPLIT_KEYS) if name in self.read}
+        return {**columns, "language": self.language, "options": options}
 
     def check_texts(self, model: Path, data: Path) -> None:
         """Raise DataError if the file `data` gives other rows than the `model` was trained and evaluated on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -219,3 +220,67 @@ def test_rows_that_come_one_by_one_reach_dev_with_and_without_labels(labels: lis
     for n in range(40):
         live = append_rows(live, pl.DataFrame({"text": [f"text {n}"], "labels": [labels]}, kinds), 0.1)
     assert (live["split"] == "dev").sum() == 4
+
+
+def arrived(live: pl.DataFrame, groups: list[str | None]) -> pl.DataFrame:
+    """Return `live` with one new row of each group."""
+    start, count = live.height, len(groups)
+    rows = {"text": [f"text {start + n}" for n in range(count)], "label": ["ab"[n % 2] for n in range(count)]}
+    return append_rows(live, pl.DataFrame({**rows, "group": groups}), 0.1)
+
+
+def test_new_rows_of_a_group_are_in_its_split_and_a_tenth_of_new_groups_in_dev() -> None:
+    base = {"text": ["x", "y", "z"], "label": ["a"] * 3, "split": ["train", "dev", "test"], "batch": [0] * 3}
+    live = pl.DataFrame(base | {"group": ["ann", "bob", "cy"]}).cast({"batch": pl.Int32})
+    live = arrived(live, ["cy", "ann", "bob", "cy"])
+    assert live["split"].to_list()[3:] == ["test", "train", "dev", "test"]
+    for batch in range(10):
+        live = arrived(live, [f"writer {(batch * 7 + row) % 30}" for row in range(20)] + [None] * 4)
+    splits = live.drop_nulls("group").group_by("group").agg(pl.col("split").unique())
+    assert splits["split"].list.len().unique().to_list() == [1]
+    assert 20 <= live.filter(pl.col("batch") > 0, pl.col("split") == "dev").height <= 30
+    assert live.filter(pl.col("batch") > 1)["split"].unique().sort().to_list() == ["dev", "train"]
+
+
+def test_rows_that_have_a_split_follow_their_group_if_the_base_has_changed() -> None:
+    base = {"text": ["x"], "label": ["a"], "split": ["test"], "batch": [0], "group": ["ann"]}
+    new = {"text": ["b", "c"], "label": ["a", "a"], "split": ["train", "dev"], "group": ["ann", "bob"]}
+    after = append_rows(pl.DataFrame(base).cast({"batch": pl.Int32}), pl.DataFrame(new), 0.0)
+    assert after["split"].to_list() == ["test", "test", "dev"]
+
+
+def test_the_newest_new_rows_of_each_label_go_to_dev() -> None:
+    base = {"text": ["x"], "label": ["a"], "split": ["train"], "batch": [0], "time": ["2023-05-01"]}
+    dates = [f"{1 + n % 28}/{1 + n % 12}/2024" for n in range(40)]
+    new = {"text": [f"text {n}" for n in range(40)], "label": ["a", "b"] * 20, "time": [*dates[:39], None]}
+    after = append_rows(pl.DataFrame(base).cast({"batch": pl.Int32}), pl.DataFrame(new), 0.1)
+    assert sorted(after.filter(pl.col("split") == "dev")["time"]) == [
+        "11/11/2024",
+        "12/12/2024",
+        "23/11/2024",
+        "24/12/2024",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "said"),
+    [
+        ("group", ["ann", "bob", "ann"], "x_live.parquet:1: the group 'ann' is in several splits"),
+        ("time", ["2024-01-01", "2024-01-02", "soon"], "x_live.parquet:3: the time is 'soon'; expected dates"),
+    ],
+)
+def test_groups_and_times_that_a_run_would_refuse_are_refused(key: str, values: list[str], said: str) -> None:
+    rows = {"text": ["x", "y", "z"], "labels": [["a"], ["b"], ["a"]], "split": ["train", "train", "dev"], key: values}
+    with pytest.raises(DataError, match=f"^x_live with the new rows has {said}"):
+        check_rows(pl.DataFrame(rows), "x_live", source(task="multi", labels=["a", "b"]), ValidateSettings())
+
+
+def test_labelled_rows_need_the_column_of_their_groups_and_texts_for_drift_do_not(tmp_path: Path) -> None:
+    base = csv_source(group="author")
+    (tmp_path / "a.csv").write_text("said,mark\nfine,5\n")
+    with pytest.raises(DataError, match=r"a\.csv has no column 'author'"):
+        read_rows([tmp_path / "a.csv"], base, ValidateSettings())
+    assert read_texts(tmp_path / "a.csv", base) == ["fine"]
+    (tmp_path / "a.csv").write_text("said,mark,author\nfine,5, ann \nawful,1,\n")
+    found = read_rows([tmp_path / "a.csv"], replace(base, labels=["bad", "good"]), ValidateSettings()).frame
+    assert found is not None and found["group"].to_list() == ["ann", None]

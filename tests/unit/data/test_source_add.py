@@ -289,6 +289,42 @@ def test_a_column_of_that_name_comes_before_one_of_such_content() -> None:
     assert load_source("r").read["split"] == "split"
 
 
+@pytest.mark.parametrize(
+    ("columns", "hint"),
+    [
+        ({"user": list("abcdea")}, "--group user keeps rows with the same value in one split"),
+        ({"user": list("abcdef")}, None),
+        ({"user": list("aaabbb")}, None),
+        ({"city": list("abcdea")}, None),
+        ({"date": [f"2024-01-0{day}" for day in range(1, 7)]}, "--time date tests on the newest rows"),
+        ({"size": [f"{day}" for day in range(6)]}, None),
+        ({"date": [*(f"2024-01-0{day}" for day in range(1, 6)), "soon"]}, None),
+        ({"Author_ID": [1, 2, 3, 4, 5, 1], "at": [f"{day}.1.2024 10:00" for day in range(1, 7)]}, "--group Author_ID"),
+        ({"user": list("abcdea"), "split": ["train", "test"] * 3}, None),
+    ],
+)
+def test_columns_that_the_splits_could_follow_are_named(columns: dict[str, list[Any]], hint: str | None) -> None:
+    pl.DataFrame({"text": list("uvwxyz"), "label": ["x", "y"] * 3} | columns).write_csv("r.csv")
+    added = add_source(Path("r.csv"), name="r", text="text", label="label")
+    said = [note for note in added.notes if note.startswith("the splits can follow a column: ")]
+    assert len(added.notes) == len(said) == (hint is not None)
+    assert hint is None or hint in said[0]
+
+
+def test_groups_and_times_are_described_and_read() -> None:
+    Path("r.csv").write_text(
+        "text,label,who,day\n" + "".join(f"t{n},{'ab'[n % 2]}, w{n % 5} ,{n}\n" for n in range(10))
+    )
+    add_source(Path("r.csv"), name="r", text="text", label="label", group="who")
+    assert read_back("r")["group"].to_list() == [f"w{n % 5}" for n in range(10)]
+    add_source(Path("r.csv"), name="r", text="text", label="label", time="day", replace=True)
+    assert "group" not in load_source("r").read and read_back("r")["time"].to_list() == [str(n) for n in range(10)]
+    with pytest.raises(DataError, match=r"r\.csv has no column 'author'"):
+        add_source(Path("r.csv"), name="s", text="text", label="label", group="author")
+    with pytest.raises(ParameterError, match="use one of the two"):
+        add_source(Path("r.csv"), name="s", text="text", label="label", group="who", time="day")
+
+
 def test_repeated_header_lines_are_left_out_and_counted() -> None:
     Path("r.csv").write_text("text,label,split\n" + TEN.replace("\n", ",train\n") + "text,label,split\nz,a,test\n")
     added = add_source(Path("r.csv"), name="r", text="text", label="label")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ def rows(folder: Path) -> list[tuple[Any, ...]]:
     return frame.select("text", "labels" if source.task == "multi" else "label").rows()
 
 
-def written(folder: Path, data: Any, labels: Any = None, **columns: str) -> list[tuple[Any, ...]]:
+def written(folder: Path, data: Any, labels: Any = None, **columns: Any) -> list[tuple[Any, ...]]:
     """Write `data` to the folder and return the rows that are read from it."""
     write_raw(data, labels, **{"text": "text", "label": "label", "language": None, **columns}, folder=folder / "raw")
     return rows(folder / "raw")
@@ -62,6 +63,38 @@ def test_a_column_of_splits_is_used(tmp_path: Path) -> None:
     frame = pl.DataFrame({"text": TEXTS, "label": ["a", "b", "a", "b"], "split": ["train", "train", "test", "test"]})
     written(tmp_path, frame)
     assert read_json(tmp_path / "raw" / "source.json")["splits"] == {"train": ["train"], "test": ["test"]}
+
+
+def test_groups_and_times_are_columns_or_lists(tmp_path: Path) -> None:
+    labels, writers, days = ["a", "b"] * 2, [7, None, 7, 8], [date(2024, 1, day) for day in (2, 1, 3, 4)]
+    frame = pl.DataFrame({"text": TEXTS, "label": labels, "who": writers, "day": days})
+    for number, (data, given, keys) in enumerate(
+        [
+            (frame, None, {"group": "who"}),
+            (TEXTS, labels, {"group": writers}),
+            (frame, None, {"time": "day"}),
+            (iter(TEXTS), labels, {"time": np.array(days, "datetime64[D]")}),
+        ]
+    ):
+        columns: dict[str, Any] = {"text": "text", "label": "label", "language": None, **keys}
+        write_raw(data, given, **columns, folder=tmp_path / str(number))
+        found = read_corpus(read_source(tmp_path / str(number) / "source.json"), tmp_path / str(number))
+        assert found[next(iter(keys))].to_list() == [["7", None, "7", "8"], [str(day) for day in days]]["time" in keys]
+
+
+@pytest.mark.parametrize(
+    ("labels", "group", "said"),
+    [
+        (["a", "b", "a", "b"], ["x"], "there are 4 texts and 1 values of group"),
+        (["a", "b", "a", "b"], "who", "group is str; expected a list"),
+        (None, ["x", "x", "y", "y"], "group is list; expected the name of a column"),
+        (None, "who", "the frame has no column 'who'"),
+    ],
+)
+def test_groups_that_do_not_fit_are_refused(tmp_path: Path, labels: Any, group: Any, said: str) -> None:
+    data: Any = TEXTS if labels else pl.DataFrame({"text": TEXTS, "label": ["a", "b"] * 2})
+    with pytest.raises(EpigramError, match=said):
+        written(tmp_path, data, labels, group=group)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,8 @@ def fitted(folder: Path) -> Steps:
         seeds=(4,), metric=metric, compare=CompareSettings(alpha=0.1, prefer="best"), train={"max_length": 32}
     )
     steps = Steps(folder, settings)
-    write_raw(*shop(), text="review", label="stars", language="zh", folder=folder / "raw")
+    writers = [number % 9 for number in range(60)]
+    write_raw(*shop(), text="review", label="stars", group=writers, language="zh", folder=folder / "raw")
     steps.views = {"sentences": ViewSettings(**ENCODED), "token": ViewSettings(), "unused": ViewSettings(prompt=True)}
     for name in ("tfidf_svm", "setfit"):
         facts = vars(TrainingFacts(**FACTS, depth_full=0, parameters_full=0))
@@ -61,7 +62,8 @@ def test_the_record_has_what_the_chosen_model_needs(
     steps = fitted(tmp_path)
     write_record(steps, {"setfit": ENCODER, "tfidf_svm": SVM}, chosen)
     record = FitRecord.of(steps.chosen)
-    assert record.reading(Path("a.csv")) == {"text": "review", "label": "stars", "language": "zh", "options": {}}
+    columns = {"text": "review", "label": "stars", "group": "group"}
+    assert record.reading(Path("a.csv")) == {**columns, "language": "zh", "options": {}}
     assert record.params == {
         **{"metric": {"cost": {"food": {"room": 3.0}}}},
         **{"dataset": "texts", "seeds": [4], "views": views, "systems": systems},

@@ -7,7 +7,18 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from epigram.cli.options import TABLES, Encoding, Separator, Sheet, Text, file_options, parse_value, split_list
+from epigram.cli.options import (
+    TABLES,
+    Encoding,
+    Group,
+    Separator,
+    Sheet,
+    Text,
+    Time,
+    file_options,
+    parse_value,
+    split_list,
+)
 from epigram.process.display import echo
 
 
@@ -16,6 +27,8 @@ def main(
     out: Annotated[Path, typer.Option(help="New folder of the model; its report is beside it, as FOLDER.html.")],
     text: Text = "text",
     label: Annotated[str, typer.Option(help="Column of the labels.")] = "label",
+    group: Group = None,
+    time: Time = None,
     budget: Annotated[str, typer.Option(metavar="TIME", help="Time until the model is written.")] = "1m",
     metric: Annotated[str, typer.Option(help="Score that chooses the model, as `metric` in params.yaml.")] = "auto",
     language: Annotated[Literal["zh", "en"] | None, typer.Option(help="Language. Default: detected.")] = None,
@@ -36,6 +49,6 @@ def main(
     from epigram.fitting.fit import fit
 
     options, score = file_options(encoding, separator, sheet), parse_value("--metric", metric)
-    columns: dict[str, Any] = {"text": split_list(text), "label": label, "language": language}
-    fit(file, **columns, budget=budget, metric=score, options=options).save(out)
+    columns: dict[str, Any] = {"text": split_list(text), "label": label, "group": group, "time": time}
+    fit(file, **columns, language=language, budget=budget, metric=score, options=options).save(out)
     echo(f'report: {report}\nmodel:  {out}  (to try it: epigram predict {out} "a text")')

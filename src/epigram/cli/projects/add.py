@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from epigram.cli.options import TABLES, Encoding, Separator, Sheet, Text, file_options, split_list
+from epigram.cli.options import TABLES, Encoding, Group, Separator, Sheet, Text, Time, file_options, split_list
 from epigram.core.errors import ParameterError
 from epigram.process.display import echo
 
@@ -21,6 +21,8 @@ def main(
         str | None, typer.Option(help="Column with train, dev or test. Default: detected by name or content.")
     ] = None,
     no_split: Annotated[bool, typer.Option("--no-split", help="Use no column as split.")] = False,
+    group: Group = None,
+    time: Time = None,
     label_separator: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Separator of several labels of a text, or [] for lists.")
     ] = None,
@@ -52,6 +54,8 @@ def main(
         text=split_list(text),
         label=label,
         split="" if no_split else split,
+        group=group,
+        time=time,
         label_separator=label_separator,
         language=language,
         replace=replace,

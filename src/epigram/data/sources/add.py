@@ -16,7 +16,7 @@ from epigram.core.files import atomic_file, sha256, write_text
 from epigram.core.yaml_edit import edit
 from epigram.data.packed import file_suffix
 from epigram.data.sources.inspection import Inspection, inspect_any
-from epigram.data.sources.source import GROWING_SUFFIX, SOURCES, read_source
+from epigram.data.sources.source import GROWING_SUFFIX, SOURCES, SPLIT_KEYS, read_source
 from epigram.data.tables import Options, column_names
 
 LOCAL_FOLDER = Path("data/local")
@@ -30,6 +30,7 @@ OF_READ = {
     "text",
     "label",
     "split",
+    *SPLIT_KEYS,
     "accepted",
     "label_separator",
     "encoding",
@@ -92,6 +93,8 @@ def add_source(
     text: str | Sequence[str],
     label: str,
     split: str | None = None,
+    group: str | None = None,
+    time: str | None = None,
     label_separator: str | None = None,
     language: Literal["zh", "en"] | None = None,
     replace: bool = False,
@@ -100,12 +103,12 @@ def add_source(
 ) -> AddedSource:
     """Describe `file`, a table or a folder with a folder per label, as the source `name`.
 
-    `text`, `label` and `split` are column names; several columns `text` are joined. If `split` is None, a column of
-    split names is used; "" is no column. If `language` is None, it is guessed. The encoding and the separator are
-    detected, unless `options` has them, and also whether quotation marks are plain characters. The description records
-    all of these, and `names` of labels with invisible characters. With `replace`, a source of this name that this
-    function has written is replaced, and keeps the keys that the user has added. Raises ParameterError for an invalid
-    or existing name, one that ends like a growing data set, or an unsuitable file type or label column,
+    `text`, `label`, `split`, `group` and `time` are column names; several columns `text` are joined. If `split` is
+    None, a column of split names is used; "" is no column. If `language` is None, it is guessed. The encoding and the
+    separator are detected, unless `options` has them, and also whether quotation marks are plain characters. The
+    description records all of these, and `names` of labels with invisible characters. With `replace`, a source of this
+    name that this function has written is replaced, and keeps the keys that the user has added. Raises ParameterError
+    for an invalid or existing name, one that ends like a growing data set, or an unsuitable file type or label column,
     InputMissingError for a missing file, DataError for a file that cannot be read.
     """
     description = root / SOURCES / f"{name}.yaml"
@@ -119,7 +122,8 @@ def add_source(
             f"--name is {name!r}; choose a name that does not end with {GROWING_SUFFIX}, as those of epigram retrain do"
         )
     known = known_checksums(description, replace=replace)
-    columns = {"text": column_names(text), "label": label, "split": split, "label_separator": label_separator}
+    columns = {"text": column_names(text), "label": label, "split": split, "group": group, "time": time}
+    columns["label_separator"] = label_separator
     about = f"{shown(file.name)}, added with epigram add"
     with inspect_any(file, columns | (options or {})) as (table, found):
         _write(table, description, found, about, language, known, root)

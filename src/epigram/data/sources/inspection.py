@@ -10,15 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import polars.selectors as cs
 
 from epigram.core.config_types import parse_integer, shown
 from epigram.core.errors import DataError, ParameterError, ReadOptionError
 from epigram.core.limits import list_names
 from epigram.data import tables
-from epigram.data.sources.source import CONTROL_CHARACTER
+from epigram.data.sources.source import CONTROL_CHARACTER, SPLIT_KEYS
 from epigram.data.sources.text_folder import as_table
 from epigram.data.splitting import SPLIT_BY_NAME
 from epigram.data.tables import ACCEPTED, Options
+from epigram.data.times import parse_times
 from epigram.data.validation.label_checks import label_notes, list_notes, rows_by_label, visible_label
 from epigram.text.lines import BOM
 
@@ -26,6 +28,12 @@ HAN = r"[\u4e00-\u9fff]"
 # names of columns that are likely to have splits
 SPLIT_COLUMNS = {"split", "set", "fold", "partition", "subset", "usage", "is_train", "is_test", "数据集"}
 ANSWERS = "answer", {ACCEPTED, "reject", "ignore"}  # column of Prodigy and its values
+GROUP_COLUMNS = re.compile(
+    r"(author|user|customer|client|reviewer|speaker|patient|product|item|document|session|thread)(_?(id|name))?"
+    "|asin|username|作者|用户|商品"
+)
+MIN_KEYS = 5  # different values of a column that looks like groups or times
+HINTED = 1_000  # rows at most whose values decide whether a column looks like groups or times
 BLANK = f"{BOM} \t\r\n"
 MAX_VALUES = 20  # number of different values above which those of a column do not matter
 
@@ -90,6 +98,8 @@ def inspect(file: Path, options: Options) -> Inspection:
         rows, content = content.rows.height, _read(file, read)
         if rejected := rows - content.rows.height:
             notes.append(f"rows that are not accepted in the column {name!r} are left out: {rejected:,}")
+    if not any(name in read for name in ("split", *SPLIT_KEYS)):
+        notes += _key_hint(content.sample)
     if content.headers:
         notes.append(f"rows that repeat the column names are left out: {content.headers:,}")
     frame = content.rows
@@ -132,26 +142,31 @@ class _Content:
     """Rows of a file, the number of rows that were left out because they repeat the column names, and `values`.
 
     `values` has the values, in lower case, of each column without a role; columns of many different ones are left out.
+    `sample` has the first values of all columns without a role.
     """
 
     rows: pl.DataFrame
     headers: int
     values: dict[str, set[str]]
+    sample: pl.DataFrame
 
 
 def _read(file: Path, options: Options) -> _Content:
     reader, frames, values, headers = tables.reader_of(options), [], dict[str, set[str]](), 0
+    sample = pl.DataFrame()
     for lines, table in reader.tables(file):
         rows = tables.map_columns(table, reader, file, lines)
         is_header = reader.is_header(rows)
         headers += int(is_header.sum())
+        if sample.is_empty():
+            sample = table.head(HINTED).select(~cs.by_name(*reader.text_columns, reader.label or "", require_all=False))
         frames.append(rows.filter(~is_header))
         for name in table.columns:
             known = values.setdefault(name, set())
             if name not in {*reader.text_columns, reader.label} and len(known) <= MAX_VALUES:
                 known |= _different_values(table[name]) - {name.strip().lower()}  # a repeated header
     values = {name: known for name, known in values.items() if 0 < len(known) <= MAX_VALUES}
-    return _Content(pl.concat(frames), headers, values)
+    return _Content(pl.concat(frames), headers, values, sample)
 
 
 def _different_values(column: pl.Series) -> set[str]:
@@ -174,6 +189,25 @@ def _choose_split(values: Mapping[str, set[str]]) -> tuple[str | None, list[str]
         "as train, dev or test; if it has the splits, name them so and add the file again (epigram add --replace)"
         for name in likely
     ]
+
+
+def _key_hint(sample: pl.DataFrame) -> list[str]:
+    """Return a note on columns that look like groups, by their name and repeated values, or like dates."""
+    found = list[str]()
+    for column in sample.get_columns():
+        known = column.drop_nulls()
+        if not tables.has_texts(column.dtype) or known.n_unique() < MIN_KEYS:
+            continue
+        if GROUP_COLUMNS.fullmatch(column.name.strip().lower()) and known.n_unique() < len(known):
+            found.append(f"--group {column.name} keeps rows with the same value in one split")
+        elif not column.dtype.is_numeric() and _are_dates(known.cast(pl.String)):
+            found.append(f"--time {column.name} tests on the newest rows")
+    return [f"the splits can follow a column: {list_names(found, 3)}"] if found else []
+
+
+def _are_dates(values: pl.Series) -> bool:
+    is_number = values.cast(pl.Float64, strict=False).is_not_null().any()
+    return not is_number and parse_times(values.str.strip_chars()).null_count() == 0
 
 
 def _guess_language(frame: pl.DataFrame) -> str:

@@ -35,7 +35,8 @@ DATABASE_PREFIXES = (*DATABASE_SCHEMES, "${")  # "${": an environment variable h
 WEB_SCHEMES = ("https://", "http://")
 ADDRESS_PREFIXES = (*WEB_SCHEMES, "hf://", *DATABASE_PREFIXES)
 
-ROLES = ("text", "label", "labels", "split", "file", "line", "tokens", "token_labels")  # columns of a corpus as read
+SPLIT_KEYS = ("group", "time")  # columns that decide the splits
+ROLES = ("text", "label", "labels", "split", *SPLIT_KEYS, "file", "line", "tokens", "token_labels")  # columns as read
 # also temporary columns, and columns that the validation and a growing data set add
 RESERVED_COLUMNS = {*ROLES, "spans", "row", "in_train", "fold", "batch"}
 WATCHED_FOLDERS = (Path("data/local"), Path("data/pocket"))  # folders in which the pipeline detects changed files

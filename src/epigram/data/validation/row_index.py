@@ -49,6 +49,10 @@ class Rows:
         rows = self._frame.slice(start, stop - start).collect()
         return rows.with_columns(row=pl.int_range(start, start + pl.len(), dtype=pl.Int64))
 
+    def columns(self, *names: str) -> pl.DataFrame:
+        """Return columns of all rows in memory."""
+        return self._frame.select(names).collect()
+
     def select(self, mask: NDArray[np.bool_]) -> Iterator[pl.DataFrame]:
         """Yield the rows with `mask` (N,) true, in batches."""
         for start in range(0, self.count, BATCH):

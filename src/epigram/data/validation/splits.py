@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from epigram.core.errors import DataError, ParameterError
 from epigram.data.validation.row_index import DEV, NO_SPLIT, TEST, TRAIN, LabelCodes, SplitCodes
+from epigram.data.validation.split_keys import NO_KEYS, SplitKeys, fold_of_groups
 from epigram.text.dataset.text_matching import LOOSE
 from epigram.text.dataset.validated_corpus import SPLITS
 
@@ -38,14 +39,21 @@ def lacks_test(split: SplitCodes, test: float) -> bool:
 
 
 def assign_folds(
-    split: SplitCodes, labels: LabelCodes, repeated: pl.DataFrame, folds: int, seed: int
+    split: SplitCodes,
+    labels: LabelCodes,
+    repeated: pl.DataFrame,
+    folds: int,
+    seed: int,
+    keys: SplitKeys = NO_KEYS,
 ) -> NDArray[np.int8]:
     """Return the fold of each training row, and NO_FOLD for other rows, (N,).
 
-    Folds are stratified by label and of about the same size; rows with the same #loose are in one fold. Raises
-    DataError if there are fewer different texts than `folds`.
+    Folds are stratified by label and of about the same size; rows with the same #loose are in one fold, and rows of the
+    same group. Raises DataError if there are fewer different texts or groups than `folds`.
     """
     train = split == TRAIN
+    if keys.group is not None:
+        return _grouped_folds(train, labels, keys, folds, seed)
     copies = repeated_train_rows(repeated, train)
     groups = group_equal_texts(train, labels, copies, seed)
     if len(groups.row) < folds:
@@ -66,12 +74,27 @@ def assign_folds(
     return fold
 
 
-def describe_folds(rows: int, folds: int, seed: int, *, scored: bool) -> list[str]:
+def _grouped_folds(
+    train: NDArray[np.bool_], labels: LabelCodes, keys: SplitKeys, folds: int, seed: int
+) -> NDArray[np.int8]:
+    fold, places = np.full(len(train), NO_FOLD, np.int8), np.flatnonzero(train)
+    group = np.asarray(keys.group)[places]
+    fold[places] = fold_of_groups(group, _strata(labels, train)[labels.codes[places]], folds, seed)
+    if (found := len(np.unique(fold[places]))) < folds:
+        raise DataError(
+            f"train has {found} different values of {keys.column!r}; expected at least {folds}, one for each fold "
+            "(params.yaml: validate.folds)"
+        )
+    return fold
+
+
+def describe_folds(rows: int, folds: int, seed: int, *, scored: bool, keys: SplitKeys = NO_KEYS) -> list[str]:
     """Return the notes that train has folds, and that they are `scored`, without a test split."""
+    grouped = "" if keys.group is None else f", and so are rows with the same {keys.column!r}"
     chosen = (
         f"The source has no dev split, and a new one would have fewer than {MIN_DEV_ROWS} rows: systems are chosen by "
         f"the predictions for all {rows:,} training rows in a cross-validation of {folds} folds (seed {seed}); equal "
-        "texts are in one fold. The final model of a system is trained on all of train."
+        f"texts are in one fold{grouped}. The final model of a system is trained on all of train."
     )
     replaced = (
         f"The source has no test split, and {MIN_TEST_ROWS} rows would be more than a fifth of it: the test scores are "
@@ -95,13 +118,21 @@ class Groups:
 
 
 def create_splits(
-    split: SplitCodes, labels: LabelCodes, repeated: pl.DataFrame, *, dev: float | None, test: float | None, seed: int
+    split: SplitCodes,
+    labels: LabelCodes,
+    repeated: pl.DataFrame,
+    *,
+    dev: float | None,
+    test: float | None,
+    seed: int,
+    keys: SplitKeys = NO_KEYS,
 ) -> tuple[SplitCodes, list[str]]:
     """Split dev and test off from train if they have no rows; return the new split of each row, and notes.
 
     `repeated` has the columns row and #loose of all rows that may share their text with another row. `dev` and `test`
-    are shares of the rows of train; if one is None, it is not split off. Rows with the same #loose stay together. A
-    class with fewer than three different texts stays in train, and every class keeps at least one text in train.
+    are shares of the rows of train; if one is None, it is not split off. Rows with the same #loose stay together. With
+    `keys`, whole groups or the newest rows are split off. Otherwise a class with fewer than three different texts stays
+    in train. Every class keeps at least one text in train.
 
     Raises ParameterError if the shares leave no rows to train, DataError if there are too few texts to split.
     """
@@ -112,6 +143,20 @@ def create_splits(
         raise ParameterError(
             f"params.yaml: validate.dev + validate.test is {sum(shares.values()):g}; expected less than 1"
         )
+    if keys is NO_KEYS:
+        result, how = _split_texts(split, labels, repeated, shares, seed), f"stratified by label (seed {seed})"
+    else:
+        result, how = _split_by_keys(split, labels, keys, shares, seed), keys.order(seed)
+    return result, [
+        f"The source has no {SPLITS[code]} split: {int((result == code).sum()):,} of {int((split == TRAIN).sum()):,} "
+        f"training rows were moved to it, {how}; equal texts stay in one split."
+        for code in shares
+    ]
+
+
+def _split_texts(
+    split: SplitCodes, labels: LabelCodes, repeated: pl.DataFrame, shares: Mapping[int, float], seed: int
+) -> SplitCodes:
     train = split == TRAIN
     copies = repeated_train_rows(repeated, train)
     groups = group_equal_texts(train, labels, copies, seed)
@@ -119,17 +164,31 @@ def create_splits(
     for code, chosen in _assign_groups(groups, shares).items():
         result[groups.row[chosen]] = code
     result[copies["row"].to_numpy()] = result[copies["first"].to_numpy()]
-    sizes = {SPLITS[code]: int((result == code).sum()) for code in shares}
-    for name, size in sizes.items():
-        if not size:
-            raise DataError(
-                f"cannot create a {name} split: no class has {MIN_TEXTS} different texts; add rows or a {name} split"
-            )
-    return result, [
-        f"The source has no {name} split: {size:,} of {int(train.sum()):,} training rows were moved to it, stratified "
-        f"by label (seed {seed}); equal texts stay in one split."
-        for name, size in sizes.items()
-    ]
+    for name in (SPLITS[code] for code in shares if not (result == code).any()):
+        raise DataError(
+            f"cannot create a {name} split: no class has {MIN_TEXTS} different texts; add rows or a {name} split"
+        )
+    return result
+
+
+def _split_by_keys(
+    split: SplitCodes, labels: LabelCodes, keys: SplitKeys, shares: Mapping[int, float], seed: int
+) -> SplitCodes:
+    """Move the newest rows, or whole groups, to the splits, so that no label is lost from train."""
+    result, needed, total = split.copy(), labels.counts(split == TRAIN).keys(), int((split == TRAIN).sum())
+    for code, share in shares.items():
+        train, rows, lost = result == TRAIN, max(1, round(share * total)), ""
+        places, after = np.flatnonzero(train), result
+        for chosen in keys.held_out(places, _strata(labels, train)[labels.codes[places]], rows, seed):
+            after = result.copy()
+            after[chosen] = code
+            lost = min(needed - labels.counts(after == TRAIN).keys(), default="")
+            if not lost:
+                break
+        if lost or after is result:
+            raise DataError(keys.refusal(SPLITS[code], lost))
+        result = after
+    return result
 
 
 def limit_train(split: SplitCodes, labels: LabelCodes, rows: int, seed: int) -> SplitCodes:

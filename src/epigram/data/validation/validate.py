@@ -26,6 +26,7 @@ from epigram.data.validation.cross_row_rules import (
 from epigram.data.validation.row_index import NO_SPLIT, TRAIN, LabelCodes, Part, Rows, SplitCodes, split_names
 from epigram.data.validation.row_rules import RowScan, scan_rows
 from epigram.data.validation.settings import Action, ValidateSettings
+from epigram.data.validation.split_keys import read_keys
 from epigram.data.validation.splits import (
     assign_folds,
     create_splits,
@@ -85,20 +86,21 @@ def validate(
     folds = 0  # a dev split, which corpora with token labels always have
     if needs_folds(results.kept, settings.dev) and not labels_tokens(rows.schema):
         folds = settings.folds if source.folds is None else source.folds
-    scored = folds > 0 and lacks_test(results.kept, settings.test)
+    keys = read_keys(rows, source, results.kept, repeated)
+    scored = folds > 0 and keys.time is None and lacks_test(results.kept, settings.test)
     dev, test = None if folds else settings.dev, None if scored else settings.test
     with_splits, split_notes = create_splits(
-        results.kept, label_codes, repeated, dev=dev, test=test, seed=settings.split_seed
+        results.kept, label_codes, repeated, dev=dev, test=test, seed=settings.split_seed, keys=keys
     )
     split, sample_notes = _limit_train(with_splits, label_codes, settings)
-    fold = assign_folds(split, label_codes, repeated, folds, settings.split_seed) if folds else None
+    fold = assign_folds(split, label_codes, repeated, folds, settings.split_seed, keys) if folds else None
     classes = {name: dict.fromkeys(labels, 0) | label_codes.counts(split == code) for code, name in enumerate(SPLITS)}
     before, after = _rows_by_split(repeated, scan.index.split), _rows_by_split(repeated, split)
     leaking = {
         "found": count_leaks(before, _split_sizes(scan.index.split)),
         "left": count_leaks(after, _split_sizes(split)),
     }
-    token_labels = _token_labels(rows, with_splits)
+    token_labels, trained = _token_labels(rows, with_splits), int((split == TRAIN).sum())
     notes = [
         *data_report.inferred_labels(token_labels if tokens_only else []),
         *data_report.dropped_repeats(source.distinct),
@@ -109,7 +111,7 @@ def validate(
         *data_report.leaked_texts(leaking["left"], leaking["found"]),
         *split_notes,
         *sample_notes,
-        *(describe_folds(int((split == TRAIN).sum()), folds, settings.split_seed, scored=scored) if folds else []),
+        *(describe_folds(trained, folds, settings.split_seed, scored=scored, keys=keys) if folds else []),
         *data_report.absent_labels(absent_labels(classes)),
         *data_report.labels_to_check(label_codes.list_counts(results.kept != NO_SPLIT), multi=source.task == "multi"),
     ]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError
-from epigram.data.sources.source import Source
+from epigram.data.sources.source import SPLIT_KEYS, Source
 from epigram.data.validation.settings import ValidateSettings
 from epigram.runner.retraining import inbox
 from epigram.runner.retraining.ledger import AcceptedBatch
@@ -150,15 +150,17 @@ def _batches(live: LiveData, frame: pl.DataFrame, digests: Mapping[Path, str]) -
     are stored, because the next query returns all rows again.
     """
     import polars as pl
+    import polars.selectors as cs
 
     from epigram.text.dataset.text_matching import label_column
 
+    keys = cs.by_name(*SPLIT_KEYS, require_all=False)
     number, accepted = live.record.next_number, {batch.sha256 for batch in live.record.batches}
     for file, digest in digests.items():
         rows = frame.filter(pl.col("file") == _column_value(file), pl.col("added") | bool(digest))
         added = int(rows["added"].sum())
         if added or (digest and digest not in accepted):
-            stored = live.keep(rows.select("text", label_column(rows.columns), "split"))
+            stored = live.keep(rows.select("text", label_column(rows.columns), "split", keys))
             name = _column_value(file) if digest else f"database-{number}.parquet"
             known = rows.height - added
             yield AcceptedBatch(

@@ -256,8 +256,8 @@ class LiveData:
         number = max(frame["batch"])
         return {"base": self.keep(frame), "source": self._source_hash() or "", "labels": labels, "number": number}
 
-    def describe(self, frame: pl.DataFrame, base: Sequence[str] | None) -> None:
-        """Write the description, if it is missing or lists other labels than the base and `frame` have."""
+    def describe(self, frame: pl.DataFrame, known: Sequence[str] | None) -> None:
+        """Write the description, if it lacks columns of the base or has other labels than `known` and `frame` have."""
         import yaml
 
         from epigram.data.growing_dataset import describe
@@ -267,9 +267,11 @@ class LiveData:
         own = found if isinstance(found, dict) else {}  # it may be damaged
         used = explode_labels(frame)["label"].unique(maintain_order=True)
         described = [label for label in map(str, own.get("labels", used)) if label in used]
-        labels = list(dict.fromkeys([*(base or ()), *described]))
-        if labels != own.get("labels"):
-            values = {**own, **describe(self.base, labels, self.name)}
+        labels = list(dict.fromkeys([*(known or ()), *described]))
+        named = {**(own.get("label_names") or {}), **self.base.label_names}  # names of later labels are the user's
+        base = replace(self.base, label_names={label: named[label] for label in labels if label in named})
+        values = {**own, **describe(base, labels, self.name)}
+        if values != own:
             write_text(self.description, HEAD + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118))
 
     def _read_base(self) -> tuple[pl.DataFrame, list[str]]:
