@@ -120,6 +120,8 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("fit texts.txt --out one", "--encoding gbk", {"fit.options": {"encoding": "gbk"}}),
     ("fit texts.txt --out one", "--separator ;", {"fit.options": {"separator": ";"}}),
     ("fit texts.txt --out one", "--sheet B", {"fit.options": {"sheet": "B"}}),
+    ("fit texts.txt --out one", "--group who", {"fit.group": "who"}),
+    ("fit texts.txt --out one", "--time day", {"fit.time": "day"}),
     (
         "fit texts.txt --out one",
         "--out other",
@@ -172,6 +174,8 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("add rows.csv", "--encoding gbk", {"add_source.options": {"encoding": "gbk"}}),
     ("add rows.csv", "--separator |", {"add_source.options": {"separator": "|"}}),
     ("add rows.csv", "--sheet B", {"add_source.options": {"sheet": "B"}}),
+    ("add rows.csv", "--group who", {"add_source.group": "who"}),
+    ("add rows.csv", "--time day", {"add_source.time": "day"}),
     ("init demo", "--update", {"update.root": Path("demo")}),
     (
         "init demo",
