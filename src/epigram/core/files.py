@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import glob
 import hashlib
 import json
@@ -12,6 +11,7 @@ import os
 import secrets
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,12 +20,19 @@ from typing import Any
 from epigram.core.config_types import parse_json, shown
 from epigram.core.errors import DataError, InputMissingError, TryAgainError
 
+try:
+    import fcntl
+except ImportError:  # Windows can neither open nor lock a folder
+    fcntl = None  # type: ignore[assignment]
+
 MAX_TEXT_BYTES = 256 << 20  # maximum bytes of a text file that is read whole
 AT_FDCWD, RENAME_NOREPLACE, RENAME_EXCHANGE = -100, 1, 2  # constants of linux/fcntl.h and linux/fs.h
 
 
 def _fsync(path: Path) -> None:
-    """Flush a file, or the entries of a folder, to disk."""
+    """Flush a file, or the entries of a folder, to disk; Windows does so by itself."""
+    if fcntl is None:
+        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -109,6 +116,8 @@ def rename_no_replace(path: Path, target: Path) -> bool:
 
 def _renameat2(first: Path, second: Path, flags: int) -> bool:
     """Call Linux's renameat2 with `flags`; return False if the system or file system does not support them."""
+    if sys.platform != "linux":
+        return False
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if renameat2 is None:
         return False
@@ -123,6 +132,10 @@ def _renameat2(first: Path, second: Path, flags: int) -> bool:
 @contextmanager
 def _locked_temporary(path: Path, create: Callable[[Path], None]) -> Iterator[Path]:
     """Yield a new temporary for `path`, locked during the block; the lock marks its writer as alive."""
+    if fcntl is None:
+        create(temporary := _temporary_path(path))
+        yield temporary
+        return
     temporary, descriptor = _create_locked(path, create)
     try:
         yield temporary
@@ -160,7 +173,9 @@ def remove_leftovers(temporaries: Iterable[Path]) -> None:
 
 
 def _remove_leftover(path: Path) -> bool:
-    """Remove a leftover of a killed process; return False if its writer is running."""
+    """Remove a leftover of a killed process; return False if its writer is running. Without locks, it stays."""
+    if fcntl is None:
+        return True
     with suppress(OSError):  # its writer has just ended, or it belongs to another user
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -195,9 +210,13 @@ def exclusive_lock(lock: Path, busy_message: Callable[[str], str]) -> Iterator[N
     try:
         held = FileLock(lock).acquire(blocking=False)
     except Timeout:
-        raise TryAgainError(busy_message(lock.read_text(encoding="utf-8").strip())) from None
+        holder = "unknown"
+        with suppress(PermissionError):  # Windows lets nobody read or write a locked file
+            holder = lock.read_text(encoding="utf-8").strip()
+        raise TryAgainError(busy_message(holder)) from None
     with held:
-        lock.write_text(str(os.getpid()), encoding="utf-8")
+        with suppress(PermissionError):
+            lock.write_text(str(os.getpid()), encoding="utf-8")
         yield
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 
@@ -32,12 +31,10 @@ def is_near_limit(pid: int | None = None) -> bool:
 
 
 def _limit(pid: int) -> int | None:
-    if sys.platform != "linux":
-        return None
-    import resource
-
     try:
-        limit = resource.prlimit(pid, resource.RLIMIT_AS)[0]
-    except OSError:  # the process has ended, or access is not permitted
+        from resource import RLIM_INFINITY, RLIMIT_AS, prlimit
+
+        limit = prlimit(pid, RLIMIT_AS)[0]
+    except (ImportError, OSError):  # not Linux, the process has ended, or access is not permitted
         return None
-    return None if limit == resource.RLIM_INFINITY else limit
+    return None if limit == RLIM_INFINITY else limit

@@ -30,6 +30,7 @@ P = ParamSpec("P")
 
 ERRNO_PATTERN = re.compile(r"\[Errno (\d+)\]|\(os error (\d+)\)")
 SQLITE_ERRNOS = {"disk is full": errno.ENOSPC, "disk I/O error": errno.EIO}  # messages of SQLite
+CLOSED_OUTPUT = 141  # 128 + SIGPIPE, a signal that Windows lacks
 REMEDIES = {
     errno.ENOSPC: "free disk space and rerun",
     errno.EROFS: "choose a writable folder",
@@ -158,7 +159,7 @@ def handle_errors(main: Callable[P, None]) -> Callable[P, None]:
                 raise
             if isinstance(error, BrokenPipeError) and is_output_closed():  # as in `epigram systems | head`
                 discard_output()
-                sys.exit(128 + signal.SIGPIPE)
+                sys.exit(CLOSED_OUTPUT)
             # Python wraps what a handler raises while a class is created; C code, as in NumPy's import, discards it
             code = print_error(raised[-1] if raised and isinstance(error, Exception) else error)
             if is_out_of_memory(error):
