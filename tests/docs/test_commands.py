@@ -199,7 +199,11 @@ def test_the_readme_s_table_and_export_are_written(clone: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize(
     ("page", "printed"),
-    [("README.md", r"room (0\.\d+|1\.0)\n"), ("docs/fit.md", r"bad\n1\.0\n\['bad' 'good'\] \[\[.* .*\]\] tfidf_svm\n")],
+    [
+        ("docs/explain.md", r"room 0\.\d+ weights\n很大 2 4 0\.\d+\n房间 .+\n好吃 .+\n0\.\d+\n"),
+        ("README.md", r"room (0\.\d+|1\.0)\n"),
+        ("docs/fit.md", r"bad\n1\.0\n\['bad' 'good'\] \[\[.* .*\]\] tfidf_svm\n"),
+    ],
 )
 def test_the_python_examples_of_a_page_run(
     page: str, printed: str, clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -78,9 +78,11 @@ class FittedModel:
         """Return the probabilities (N, C) of `texts`. Raises ParameterError for a single string."""
         return self.predictor.probabilities(texts)
 
-    def explain(self, texts: Iterable[str], *, method: str = "auto", label: str | None = None) -> list[Explanation]:
+    def explain(
+        self, texts: Iterable[str], *, method: str = "auto", label: str | None = None, faithfulness: bool = False
+    ) -> list[Explanation]:
         """Return how much the words of each text speak for `label`; see `BasePredictor.explain`."""
-        return self.predictor.explain(texts, method=method, label=label)
+        return self.predictor.explain(texts, method=method, label=label, faithfulness=faithfulness)
 
     def report(self, *, show: bool = True) -> Path:
         """Return the path of the report, and open it in the browser if `show`."""

@@ -148,6 +148,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("predict MODEL in.csv --out out.csv", "--sheet B", {"predict_table.options": {"sheet": "B"}}),
     ("explain MODEL text", "--method occlusion", {"explain.method": "occlusion"}),
     ("explain MODEL text", "--label b", {"explain.label": "b"}),
+    ("explain MODEL text", "--faithfulness", {"explain.faithfulness": True}),
     ("explain MODEL text", "--format json", {"printed": f"{json.dumps(EXPLAINED.to_dict())}\n"}),
     ("explain MODEL text", "--out out.txt", {"write_text.path": Path("out.txt")}),
     ("suggest MODEL pool.csv --out a.csv", "--sheet B", {"suggest.options": {"sheet": "B"}}),

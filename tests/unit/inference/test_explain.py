@@ -7,22 +7,31 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.dom import minidom
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import epigram
 from epigram.cli import app as cli
 from epigram.core.errors import ParameterError
+from epigram.inference.attention import AttentionMaps
+from epigram.inference.explanations.attention import shares_of
+from epigram.inference.explanations.gradients import has_gradients, path_scores
 from epigram.inference.explanations.ngram_weights import svm_scores
+from epigram.inference.explanations.pages import to_html, to_svg
 from epigram.inference.explanations.terminal import to_terminal
+from epigram.inference.explanations.token_scores import ReadText
 from epigram.inference.explanations.words import find_words, sum_by_word
 from epigram.inference.onnx.export import export
 from epigram.inference.predictors.predictor import Predictor
 from epigram.models.linear_svm import LinearSvm, LinearSvmConfig
+from epigram.models.recipe import Recipe
 from epigram.nn.layers.types import DataSpec, Tokens
 from tests.support.linear_models import LABELS, SEVERAL, TRAIN, ensemble_of_svms, svm
+from tests.support.small_systems import NAMES, build, each_of, recipe_of, texts_of
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -44,6 +53,7 @@ def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
           "👩\u200d👩\u200d👧", "❤\ufe0f"]),
         ("房间 很干净！", "zh", ["房间", "很", "干净", "！"]),
         (" \n", "en", []),
+        ("\x1c", "en", ["\x1c"]),
         (" ", "zh", []),
     ],
 )  # fmt: skip
@@ -96,6 +106,58 @@ def test_characters_of_a_chinese_model_are_summed_to_words(tmp_path: Path) -> No
     assert [(word.text, word.start, word.end) for word in found.words] == [("饭", 0, 1), ("好吃", 2, 4), ("，", 4, 5)]
     assert found.label == "food"
     assert found.words[1].score > 0
+
+
+def log_odds(logits: torch.Tensor, label: int) -> float:
+    p = logits.double().softmax(-1)[label]
+    return float(torch.log(p / (1 - p)))
+
+
+def read_text(recipe: Recipe) -> ReadText:
+    """Return one text of a small system, as its model reads it."""
+    text = texts_of(recipe, 12).part(np.array([11]))
+    return ReadText(text, np.zeros((int(text.counts[0]), 2), np.int64), len(text.prefix))
+
+
+@pytest.mark.parametrize("name", each_of(NAMES))
+def test_gradients_of_every_network_sum_to_the_change_of_its_log_odds(name: str) -> None:
+    recipe = recipe_of(name)
+    model = build(recipe)
+    if not has_gradients(model):
+        assert name in {"random", "tfidf_svm", "fast_text", *(each for each in NAMES if each.startswith("mhal"))}
+        return
+    model.eval()
+    read = read_text(recipe)
+    scores, base = path_scores(model, read, 1)
+    change = log_odds(model(read.tokens()).logits[0].detach(), 1) - base
+    assert scores.sum() == pytest.approx(change, abs=0.02, rel=0.02)
+    assert np.abs(scores[read.own]).max() > 0
+    if recipe.head["kind"] != "linear_ngrams":
+        assert np.delete(scores, np.r_[read.own]) == pytest.approx(0)
+
+
+def test_gradients_of_a_linear_network_are_its_weights() -> None:
+    recipe = recipe_of("mlp").changed(
+        encoder={"kind": "embedding", "width": 4}, head={"kind": "linear", "pool": "mean"}
+    )
+    model = build(recipe, multi=True)
+    model.eval()
+    read = read_text(recipe)
+    scores, base = path_scores(model, read, 2)
+    ids = read.tokens().ids[0]
+    with torch.no_grad():
+        each = model.encoder.token_table(ids) @ model.head.out.weight[2] / len(ids)
+    assert scores == pytest.approx(each.numpy(), abs=1e-6)
+    assert base == pytest.approx(model.head.out.bias[2].item(), abs=1e-6)
+
+
+def test_attention_to_the_label_is_read_where_there_is_one() -> None:
+    shares = np.array([[[0.2, 0.8], [0.6, 0.4]], [[0.4, 0.6], [0.6, 0.4]]], np.float32)
+    assert shares_of(AttentionMaps(labels_to_text=shares), nn.Identity(), 1) == pytest.approx([0.6, 0.4])
+    layers = np.array([[[[1.0, 0.0], [1.0, 0.0]]], [[[0.0, 1.0], [0.5, 0.5]]]], np.float32)
+    assert shares_of(AttentionMaps(attention=layers), nn.Identity(), 0) == pytest.approx([0.625, 0.375])
+    weighted = AttentionMaps(attention=layers, layer_weights=np.array([0.0, 1.0], np.float32))
+    assert shares_of(weighted, nn.Identity(), 0) == pytest.approx([0.25, 0.75])
 
 
 @pytest.mark.parametrize("kind", ["model", "ensemble", "exported"])
@@ -173,3 +235,32 @@ def test_words_are_coloured_by_sign_in_a_terminal(model: Path, monkeypatch: pyte
     shown = to_terminal(Predictor(model).explain(["nice soup room"]), colours=True)
     assert "\x1b[1;32msoup" in shown
     assert "\x1b[31mroom" in shown
+
+
+def test_faithfulness_is_the_mean_fall_of_the_probability_without_the_top_words(tmp_path: Path) -> None:
+    predictor = Predictor(svm(tmp_path, "en", TRAIN["en"]))
+    text = "soup here there where when"
+    [found] = predictor.explain([text], faithfulness=True)
+    measured = found.faithfulness
+    assert measured is not None
+    with_soup, without_soup = predictor.probabilities([text, "here there where when"])[:, LABELS.index("food")].tolist()
+    assert measured.shares == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert measured.probabilities == pytest.approx([without_soup] * 5)
+    assert measured.comprehensiveness == pytest.approx(with_soup - without_soup)
+    assert 0 < measured.random_comprehensiveness < measured.comprehensiveness / 2
+    assert predictor.explain([text], faithfulness=True) == [found]
+    assert found.to_dict()["faithfulness"]["probabilities"] == measured.probabilities
+    assert predictor.explain(["", text], faithfulness=True)[1] == found
+
+
+def test_page_and_picture_are_escaped_and_need_no_other_file(model: Path) -> None:
+    attack = "soup <script>alert(1)</script> & <img src=x onerror=y> \x1b[31m"
+    found = Predictor(model).explain([attack, ""], faithfulness=True)
+    page, picture = to_html(found), to_svg(found)
+    for shown in (page, picture):
+        assert "<script" not in shown and "<img" not in shown
+        assert "http" not in shown.replace("http://www.w3.org/2000/svg", "")
+        assert "soup" in shown
+    assert 'class="for" style="--s:1.00"' in page
+    assert minidom.parseString(picture.replace("\x1b", "")).documentElement.tagName == "svg"
+    assert "random words" in page

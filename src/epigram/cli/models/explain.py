@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from epigram.process.display import echo, json_text
+from epigram.inference.hub import local_folder
+from epigram.process.display import echo, json_text, printable
 from epigram.text.lines import decode_arguments
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def main(
-    model: Annotated[Path, typer.Argument(help="Folder of a saved model, for example runs/latest/model.")],
+    model: Annotated[Path, typer.Argument(help="Folder of a model, for example runs/latest/model, or hub:ORG/NAME.")],
     texts: Annotated[list[str], typer.Argument(help="Texts.")],
     method: Annotated[
         Literal["auto", "weights", "attention", "gradients", "occlusion"],
@@ -25,7 +26,14 @@ def main(
     label: Annotated[
         str | None, typer.Option(metavar="NAME", help="Label to explain. Default: the most probable one.")
     ] = None,
-    form: Annotated[Literal["text", "json"], typer.Option("--format", help="json: one object per text.")] = "text",
+    faithfulness: Annotated[
+        bool,
+        typer.Option("--faithfulness", help="Also test the scores: predict without the top words."),
+    ] = False,
+    form: Annotated[
+        Literal["text", "html", "svg", "json"],
+        typer.Option("--format", help="html: a page. svg: a picture. json: one object per text."),
+    ] = "text",
     out: Annotated[Path | None, typer.Option(help="File to write. Default: stdout.")] = None,
 ) -> None:
     """Show which words of a text speak for its label, and which against it.
@@ -36,7 +44,8 @@ def main(
     from epigram.inference.explanations.explain import explain
     from epigram.inference.predictors.open_predictor import open_predictor
 
-    found = explain(open_predictor(model), decode_arguments(texts), method=method, label=label)
+    predictor, given = open_predictor(local_folder(model)), decode_arguments(texts)
+    found = explain(predictor, given, method=method, label=label, faithfulness=faithfulness)
     if out is None:
         colours = form == "text" and sys.stdout.isatty()
         echo("", before=_rendered(found, form, colours=colours), end="")
@@ -47,8 +56,11 @@ def main(
 
 def _rendered(found: list[Explanation], form: str, *, colours: bool) -> str:
     """Return the explanations in the format `form`, without unprintable characters."""
+    from epigram.inference.explanations.pages import to_html, to_svg
     from epigram.inference.explanations.terminal import to_terminal
 
+    if form in ("html", "svg"):
+        return printable((to_html if form == "html" else to_svg)(found))
     if form == "text":
         return to_terminal(found, colours=colours)
     return "".join(f"{json_text(explanation.to_dict())}\n" for explanation in found)

@@ -9,6 +9,7 @@ import numpy as np
 
 from epigram.core.arrays import Integers
 from epigram.core.errors import ParameterError
+from epigram.inference.explanations.faithfulness import with_faithfulness
 from epigram.inference.explanations.methods import choose_method, score_words
 from epigram.inference.explanations.token_scores import WordScores
 from epigram.inference.explanations.words import find_words
@@ -18,19 +19,28 @@ from epigram.text.tokens.characters import strip
 
 
 def explain(
-    predictor: BasePredictor, texts: Iterable[str], *, method: str = "auto", label: str | None = None
+    predictor: BasePredictor,
+    texts: Iterable[str],
+    *,
+    method: str = "auto",
+    label: str | None = None,
+    faithfulness: bool = False,
 ) -> list[Explanation]:
     """Return how much the words of each text speak for `label`, by default the most probable one.
 
-    `method` is weights, attention, gradients or occlusion; auto chooses by the kind of the model. Raises ParameterError
-    for a `label` that the model does not have, and for a method that does not fit the model.
+    `method` is weights, attention, gradients or occlusion; auto chooses by the kind of the model. With `faithfulness`,
+    each explanation is tested by predictions for the text without some of its words. Raises ParameterError for a
+    `label` that the model does not have, and for a method that does not fit the model.
     """
     listed = list_texts(texts)
     if label is not None and label not in predictor.labels:
         raise ParameterError(f"{predictor.folder} has no label {label!r}; its labels are {', '.join(predictor.labels)}")
     chosen = choose_method(predictor, method)
     filled = [text for text in listed if strip(text)]
-    found = iter(_explain(predictor, filled, chosen, label) if filled else [])
+    explained = _explain(predictor, filled, chosen, label) if filled else []
+    if faithfulness:
+        explained = with_faithfulness(predictor, explained)
+    found = iter(explained)
     nothing = Explanation(text="", label=label or "", probability=0.0, method=chosen, words=[])
     return [next(found) if strip(text) else replace(nothing, text=text) for text in listed]
 

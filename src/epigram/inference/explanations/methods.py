@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from epigram.core.arrays import Integers
 from epigram.core.errors import ParameterError
+from epigram.inference.explanations.attention import attend, has_attention
+from epigram.inference.explanations.gradients import has_gradients, integrate
 from epigram.inference.explanations.ngram_weights import svm_scores
 from epigram.inference.explanations.occlusion import occlude
 from epigram.inference.explanations.token_scores import ReadText, WordScores
@@ -36,7 +38,10 @@ def methods_of(predictor: BasePredictor) -> list[Method]:
         return ["occlusion"]
     if isinstance(predictor.saved.model, LinearSvm):
         return ["weights", "occlusion"]
-    return ["occlusion"]
+    model = predictor.saved.model
+    attention: list[Method] = ["attention"] if has_attention(model) else []
+    gradients: list[Method] = ["gradients"] if has_gradients(model) else []
+    return [*gradients, "occlusion", *attention]
 
 
 def score_words(
@@ -46,7 +51,9 @@ def score_words(
     if method == "occlusion":
         return occlude(predictor, texts, words, labels)
     assert isinstance(predictor, Predictor)
-    return [_by_weights(predictor, *each) for each in zip(texts, words, labels, strict=True)]
+    score = {"weights": _by_weights, "gradients": integrate, "attention": attend}[method]
+    exact = predictor.exact
+    return [score(exact, *each) for each in zip(texts, words, labels, strict=True)]
 
 
 def _by_weights(predictor: Predictor, text: str, words: Integers, label: int) -> WordScores:

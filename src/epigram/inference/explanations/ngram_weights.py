@@ -1,6 +1,6 @@
 """Contributions of n-grams to the score of a linear model, exactly, shared by the tokens of each n-gram.
 
-Shapes: L tokens of one text, K occurrences of n-grams.
+Shapes: L tokens of one text, K occurrences of n-grams, C classes.
 """
 
 from __future__ import annotations
@@ -46,14 +46,15 @@ def svm_scores(model: LinearSvm, tokens: Tokens, label: int) -> tuple[Scores, fl
 
 
 @torch.inference_mode()
-def hashed_scores(head: LinearNgramsHead, tokens: Tokens, label: int) -> Scores:
-    """Return the contribution of the n-grams of each token to the logit of `label`, (L,)."""
+def hashed_scores(head: LinearNgramsHead, tokens: Tokens) -> Scores:
+    """Return the contribution of the n-grams of each token to the logits, (L, C)."""
     bucket, value = (part[0] for part in head.features(tokens))
-    contribution = (head.ngrams.weight[bucket, label].double() * value.double()).numpy()
+    contribution = (head.ngrams.weight[bucket].double() * value.double().unsqueeze(1)).numpy()
     place, order = np.divmod(np.arange(len(contribution)), len(head.orders))
     complete = (bucket < head.buckets).numpy()
-    size = np.array(head.orders)[order]
-    return spread(contribution[complete], head.before + place[complete], size[complete], tokens.ids.shape[1])
+    first, size = (head.before + place)[complete], np.array(head.orders)[order][complete]
+    classes = (spread(each, first, size, tokens.ids.shape[1]) for each in contribution[complete].T)
+    return np.stack(list(classes), axis=1)
 
 
 def find_occurrences(tokens: Tokens, counted: Counted) -> Occurrences:

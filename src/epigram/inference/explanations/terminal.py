@@ -43,6 +43,8 @@ def styled(explanation: Explanation) -> Text:
         text.append(f"  and {more:,} more word{'s' if more > 1 else ''}\n", "dim")
     if explanation.base is not None:
         text.append(f"  {explanation.base:+8.3f}  without the words\n", "dim")
+    if explanation.faithfulness is not None:
+        text.append(f"  {explanation.faithfulness.summary}\n", "dim")
     return text
 
 

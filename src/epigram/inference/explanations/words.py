@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 
 from epigram.core.arrays import Integers, lengths_of, ranges
 from epigram.text.dataset.segmenter import tokenizer_with
+from epigram.text.tokens.characters import WHITESPACE, strip
 
 Scores = NDArray[np.float64]
 # combining marks, zero-width joiners and variation selectors belong to the character before them
 MARKS = "\u0300-\u036f\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff"
-ENGLISH_WORD = re.compile(rf"[\w{MARKS}]+(?:['’][\w{MARKS}]+)*|[^\w\s][{MARKS}]*(?:(?<=\u200d)[^\w\s][{MARKS}]*)*")
+SIGN = rf"[^\w{WHITESPACE}]"
+ENGLISH_WORD = re.compile(rf"[\w{MARKS}]+(?:['’][\w{MARKS}]+)*|{SIGN}[{MARKS}]*(?:(?<=\u200d){SIGN}[{MARKS}]*)*")
 
 
 def find_words(text: str, language: str) -> Integers:
@@ -29,7 +31,7 @@ def find_words(text: str, language: str) -> Integers:
         return np.array(spans, np.int64).reshape(-1, 2)
     words = list(tokenizer_with({}).cut(text))
     ends = np.cumsum(lengths_of(words))
-    visible = np.array([bool(word.strip()) for word in words], np.bool_)
+    visible = np.array([bool(strip(word)) for word in words], np.bool_)
     return np.stack([ends - lengths_of(words), ends], axis=1)[visible]
 
 

@@ -140,14 +140,17 @@ class BasePredictor(ABC):
         nothing = TextPrediction([], 0.0, dict.fromkeys(self.labels, 0.0), [])
         return [next(found) if strip(text) else nothing for text in listed]
 
-    def explain(self, texts: Iterable[str], *, method: str = "auto", label: str | None = None) -> list[Explanation]:
+    def explain(
+        self, texts: Iterable[str], *, method: str = "auto", label: str | None = None, faithfulness: bool = False
+    ) -> list[Explanation]:
         """Return how much the words of each text speak for `label`, by default its most probable one.
 
-        `method` is weights, attention, gradients or occlusion; auto chooses by the kind of the model. Raises
+        `method` is weights, attention, gradients or occlusion; auto chooses by the kind of the model. With
+        `faithfulness`, each explanation is tested by predictions for the text without some of its words. Raises
         ParameterError for a label or method that the model does not have, and as `probabilities` does.
         """
         module = import_module("epigram.inference.explanations.explain")
-        found: list[Explanation] = module.explain(self, texts, method=method, label=label)
+        found: list[Explanation] = module.explain(self, texts, method=method, label=label, faithfulness=faithfulness)
         return found
 
     @abstractmethod

@@ -19,11 +19,36 @@ class WordScore:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Faithfulness:
+    """How much the probability of the label falls without the words with the highest scores.
+
+    `probabilities` has the probability without each of the `shares` of the words, `random_probabilities` its mean where
+    random words are removed instead. `comprehensiveness` is the mean fall of the former, `random_comprehensiveness` of
+    the latter: scores are worth reading if the first is clearly larger.
+    """
+
+    shares: list[float]
+    probabilities: list[float]
+    random_probabilities: list[float]
+    comprehensiveness: float
+    random_comprehensiveness: float
+
+    @property
+    def summary(self) -> str:
+        """The fall of the probability in words."""
+        return (
+            f"without its top words the probability falls by {self.comprehensiveness:.3f}, without random words by "
+            f"{self.random_comprehensiveness:.3f}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Explanation:
     """Scores of the words of a text for one label, which the model predicts with `probability`.
 
     The unit of the scores depends on the `method`; docs/explain.md describes it. `base` is the model's score without
-    the words: base and scores sum to the score of the label. It is None if the method has none. `words` is empty for a
+    the words: base and scores sum to the score of the label. It is None if the method has none. `faithfulness` is None
+    unless it was asked for. `words` is empty for a
     text of nothing but whitespace, which has no label.
     """
 
@@ -33,6 +58,7 @@ class Explanation:
     method: Method
     words: list[WordScore]
     base: float | None = None
+    faithfulness: Faithfulness | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as values for JSON."""

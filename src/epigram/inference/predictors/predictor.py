@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,14 @@ class Predictor(BasePredictor):
         self.word_weights: WordWeights | None = None
         if frame.pos_words is not None:
             self.word_weights = WordWeights(PosWords.parse(frame.pos_words, f"{folder}/config.json"), vocabulary)
+
+    @cached_property
+    def exact(self) -> Predictor:
+        """A predictor of the same model in float32 on the CPU: this one, or the model loaded again."""
+        same = self.precision == "fp32" and self.device.type == "cpu"
+        if same or not isinstance(self.saved.model, NeuralClassifier):
+            return self
+        return Predictor(self.folder, precision="fp32", device="cpu")
 
     def batches(self, texts: Sequence[str]) -> TextBatches:
         """Return `texts` in the model's input format."""
