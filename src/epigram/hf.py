@@ -139,13 +139,19 @@ class EpigramForSequenceClassification(PreTrainedModel):  # type: ignore[no-unty
         """Load the folder of a saved model as `epigram predict` does, for inference in single precision.
 
         Other arguments of the library's loader have no effect. Raises InputMissingError or DataError for a folder that
-        is incomplete or has changed since it was saved, and ParameterError for a model that also reads characters.
+        is incomplete or has changed since it was saved, and ParameterError for a model that also reads characters, or
+        that chooses labels by their price.
         """
         folder = Path(pretrained_model_name_or_path)
         saved = load(folder)
         if saved.frame.characters:
             raise ParameterError(
                 f"{folder} needs the characters of tokens, which transformers does not provide: use epigram predict"
+            )
+        if saved.prices is not None:
+            raise ParameterError(
+                f"{folder} chooses the label with the least expected price, and transformers the most probable one: "
+                "use epigram predict"
             )
         config = EpigramConfig.from_dict(read_json(folder / "config.json"))
         config.id2label = dict(enumerate(saved.labels))

@@ -38,6 +38,7 @@ def svm(
     multi: bool = False,
     alphabet: str = "",
     max_length: int = 8,
+    prices: ensemble.Prices | None = None,
     **settings: Any,
 ) -> Path:
     """Fit a linear SVM with these `settings` on `rows` and save it as training does; `alphabet` is that of the view."""
@@ -62,12 +63,12 @@ def svm(
     fit(model, batches, batches, seed=0)
     save(
         folder / "model", model, recipe=recipe, frame=frame, labels=LABELS, tokenizer=folder / "tokenizer.json",
-        facts={"seed": 0}, thresholds=[0.5] * 3 if multi else None,
+        facts={"seed": 0}, thresholds=[0.5] * 3 if multi else None, prices=prices,
     )  # fmt: skip
     return folder / "model"
 
 
-def ensemble_of_svms(folder: Path, *, multi: bool = False) -> Path:
+def ensemble_of_svms(folder: Path, *, multi: bool = False, prices: ensemble.Prices | None = None) -> Path:
     """Save an ensemble of two SVMs, which read 8 and 6 tokens and have different training rows; return its folder."""
     rows = SEVERAL["en"] if multi else TRAIN["en"]
     members = {}
@@ -81,6 +82,7 @@ def ensemble_of_svms(folder: Path, *, multi: bool = False) -> Path:
         weights=WEIGHTS,
         temperature=TEMPERATURE,
         thresholds=[0.3, 0.4, 0.5] if multi else [0.5] * 3,
+        prices=prices,
     )
     ensemble.save(whole, ensemble.copy_members(members), {"data": "d" * 64})
     return whole.folder

@@ -89,11 +89,12 @@ def score_split(
 ) -> ScoredSplit:
     """Compare a system's predictions with the gold labels; `thresholds` (K, C) are for a multi-label task."""
     given = truth.labels, output.probabilities, thresholds, decision, truth.folds
-    texts = predict_labels(target.task, *given, per_label=target.metric.per_label)
-    scores = target.metric.rows(texts, fold_spread(truth.folds))
+    metric = target.metric
+    texts = predict_labels(target.task, *given, per_label=metric.per_label, prices=metric.prices)
+    scores = metric.rows(texts, fold_spread(truth.folds))
     if truth.words is None:
         return ScoredSplit(truth, texts, None, scores)
     seeds, gold = len(texts.predicted), truth.words
     words = LabelledWords.of(gold.labels, output.words, seeds=seeds, names=gold.names)
-    ranked = words.words.row_scores() if target.metric.of_words else scores
+    ranked = words.words.row_scores() if metric.of_words else scores
     return ScoredSplit(truth, texts, None if output.words is None else words, ranked)

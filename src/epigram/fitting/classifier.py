@@ -61,7 +61,8 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         check_is_fitted(self)
         places = self._places
         if not self._several:
-            return self.classes_[self._probabilities(X).argmax(1)]
+            chosen = self.model_.predictor.choose(self.model_.probabilities(X))
+            return self.classes_[[places[self.model_.labels[place]] for place in chosen]]
         found = [[places[label] for label in each.labels] for each in self.model_.predict(X)]
         indicator = np.zeros((len(found), len(self.classes_)), dtype=np.int64)
         for row, each in enumerate(found):

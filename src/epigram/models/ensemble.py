@@ -21,6 +21,8 @@ from epigram.models import manifest
 from epigram.models.manifest import CARD, MEMBERS, PROVENANCE, code_hash, parameters_hash
 from epigram.process.display import escape_markdown
 
+Prices = list[list[float]]
+
 
 def is_valid(config: dict[str, Any], labels: Any) -> bool:
     """Return whether `config` and the `labels` of texts describe an ensemble."""
@@ -36,12 +38,22 @@ def is_valid(config: dict[str, Any], labels: Any) -> bool:
         and has_type(temperature, float)
         and 0 < temperature < math.inf
         and is_thresholds(thresholds, labels)
+        and is_prices(config.get("prices"), labels)
     )
 
 
 def is_thresholds(values: Any, labels: list[str]) -> bool:
     """Return whether `values` are one probability for each label."""
     return has_type(values, list[float]) and len(values) == len(labels) and all(0.0 <= value <= 1.0 for value in values)
+
+
+def is_prices(values: Any, labels: list[str]) -> bool:
+    """Return whether `values` are None, or a price for each pair of labels."""
+    return values is None or (
+        has_type(values, Prices)
+        and [len(row) for row in values] == [len(labels)] * len(labels)
+        and all(0.0 <= price < math.inf for row in values for price in row)
+    )
 
 
 FORMAT = 1
@@ -52,7 +64,8 @@ FILES = {"config.json", "labels.json", CARD}
 class SavedEnsemble:
     """Content of the folder of an ensemble; `weights` has the weight of each member's folder, and they sum to 1.
 
-    `thresholds` (C,): a multi-label text gets the labels with p > threshold.
+    `thresholds` (C,): a multi-label text gets the labels with p > threshold. `prices` (C, C) of gold and predicted
+    labels: a text gets the label with the least expected one.
     """
 
     folder: Path
@@ -61,6 +74,7 @@ class SavedEnsemble:
     weights: dict[str, float]
     temperature: float
     thresholds: list[float]
+    prices: Prices | None = None
 
     def member(self, name: str) -> Path:
         """Return the folder of a member."""
@@ -96,6 +110,7 @@ def save(
         "weights": ensemble.weights,
         "temperature": ensemble.temperature,
         "thresholds": ensemble.thresholds,
+        **({} if ensemble.prices is None else {"prices": ensemble.prices}),
     }
     with atomic_folder(ensemble.folder) as new:
         (new / MEMBERS).mkdir()
@@ -142,6 +157,7 @@ def load(folder: Path) -> SavedEnsemble:
         weights=weights,
         temperature=float(config["temperature"]),
         thresholds=config["thresholds"],
+        prices=config.get("prices"),
     )
 
 

@@ -27,7 +27,7 @@ from epigram.core.files import atomic_folder, read_json, write_json, write_tenso
 from epigram.core.machine import is_near_limit
 from epigram.models import manifest
 from epigram.models.classifier import NeuralClassifier
-from epigram.models.ensemble import is_thresholds, require_single_model
+from epigram.models.ensemble import Prices, is_prices, is_thresholds, require_single_model
 from epigram.models.manifest import CARD
 from epigram.models.model_card import model_card
 from epigram.models.recipe import Recipe, settings_of
@@ -68,6 +68,7 @@ class Saved:
     labels: list[str]
     frame: TextTemplate
     thresholds: list[float]  # (C,): a multi-label text gets the labels with p > threshold
+    prices: Prices | None = None  # (C, C) of gold and predicted labels; the label has the least expected one
 
 
 def save(
@@ -82,11 +83,12 @@ def save(
     thresholds: list[float] | None = None,
     history: list[dict[str, Any]] | None = None,
     out_of_fold: NDArray[np.float32] | None = None,
+    prices: Prices | None = None,
 ) -> None:
     """Write the model folder atomically; card and manifest also get `facts` (data hash, seed, dev score, ...).
 
     `thresholds` (C,) are tuned on dev if a text may have several labels. `history` has one row per evaluation.
-    `out_of_fold` are the logits (N, C) of a cross-validation for the training texts.
+    `out_of_fold` are the logits (N, C) of a cross-validation for the training texts. `prices`: see `Saved`.
     """
     config = {
         "model_type": "epigram",
@@ -98,6 +100,7 @@ def save(
         "parts": _parts(model),
         "frame": asdict(frame),
         **({} if thresholds is None else {"thresholds": thresholds}),
+        **({} if prices is None else {"prices": prices}),
     }
     card = model_card(recipe, model, labels, facts, language=frame.language, max_length=frame.max_length)
     with atomic_folder(folder) as new:
@@ -131,6 +134,7 @@ def save_changed(
         thresholds=thresholds,
         history=read_json(history) if history.exists() else None,
         out_of_fold=read_out_of_fold(saved.folder) if (saved.folder / OUT_OF_FOLD).exists() else None,
+        prices=saved.prices,
     )
 
 
@@ -178,11 +182,12 @@ def _load(folder: Path, graph: Callable[..., Any] | None) -> Saved:
     try:
         frame, multi = read_template(config["frame"]), config["task"] == "multi"
         thresholds = config.get("thresholds", [0.5] * len(labels))
+        prices = config.get("prices")
         known = has_type(config["system"], str) and config["task"] in ("single", "multi")
-        if not known or not is_thresholds(thresholds, labels):
-            raise TypeError("system, task or thresholds: missing or invalid")
+        if not known or not is_thresholds(thresholds, labels) or not is_prices(prices, labels):
+            raise TypeError("system, task, thresholds or prices: missing or invalid")
         model = graph(folder / GRAPH, multi=multi) if exported and graph else _build(folder, config, frame, labels)
-        return Saved(folder, config["system"], model, labels, frame, thresholds)
+        return Saved(folder, config["system"], model, labels, frame, thresholds, prices)
     except (*LOAD_ERRORS, ParameterError) as error:  # saved by another version, or with false sizes
         if is_near_limit():
             raise

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from epigram.core.errors import ParameterError
 from epigram.evaluation.comparison.formats import score_text
+from epigram.evaluation.metrics.choice import choose_labels
 from epigram.evaluation.metrics.metric_rows import Decided, label_rows
 from epigram.evaluation.metrics.primary import TASK_METRIC, PrimaryMetric
 from epigram.evaluation.metrics.registry import macro_f1
@@ -27,7 +28,8 @@ def metric_score(predicted: Predicted, labels: NDArray[np.integer], metric: Prim
     """Return the score of the text labels by the `metric`; `labels` are class indices (N,) or indicators (N, C)."""
     if predicted.multi:
         return metric.score(Decided(labels > 0, (predicted.logits > 0)[None], predicted.probabilities[None]))
-    return metric.score(Decided(labels, predicted.logits.argmax(-1)[None], predicted.probabilities[None]))
+    chosen = choose_labels(predicted.logits if metric.prices is None else predicted.probabilities, metric.prices)
+    return metric.score(Decided(labels, chosen[None], predicted.probabilities[None]))
 
 
 @dataclass(frozen=True)

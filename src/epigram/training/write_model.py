@@ -62,4 +62,5 @@ def write_model(folder: Path, trained: Trained, tuned: Tuned, frame: TextTemplat
         thresholds=tuned.thresholds,
         history=tuned.history,
         out_of_fold=tuned.out_of_fold,
+        prices=None if setup.metric.prices is None else setup.metric.prices.tolist(),
     )

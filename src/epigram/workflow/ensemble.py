@@ -13,6 +13,7 @@ from epigram.core.errors import ParameterError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json
 from epigram.evaluation.comparison.formats import score_text
 from epigram.evaluation.ensemble.build_ensemble import Combined, build
+from epigram.evaluation.metrics.primary import recorded_metric
 from epigram.evaluation.records.ensemble_record import ENSEMBLE, EnsembleRecord
 from epigram.evaluation.records.results import SPLITS, Evaluated, SplitName, read_evaluation, write_files
 from epigram.evaluation.records.student_record import read_students
@@ -99,6 +100,7 @@ def _write_model(folder: Path, combined: Combined, number: int, pruned: Path) ->
     """Write the model folder of the seed at place `number`."""
     assert combined.evaluation is not None
     metrics, record = combined.evaluation.metrics, combined.record
+    prices = recorded_metric(metrics).prices
     seed = metrics.seeds[number]
     weights = {each.system: each.weights[number] for each in record.members if each.weights[number]}
     folders = {name: pruned / name / f"seed-{seed.seed}" for name in weights}
@@ -113,6 +115,7 @@ def _write_model(folder: Path, combined: Combined, number: int, pruned: Path) ->
         weights=weights,
         temperature=record.temperatures[number],
         thresholds=seed.thresholds or [0.5] * len(metrics.labels),
+        prices=None if prices is None else prices.tolist(),
     )
     ensemble.save(saved, ensemble.copy_members(folders), data)
 

@@ -16,8 +16,10 @@ from epigram.core.errors import DataError, ParameterError
 from epigram.evaluation.comparison.comparison import compare
 from epigram.evaluation.comparison.formats import ends_of, score_text
 from epigram.evaluation.comparison.optimism import expected_optimism
+from epigram.evaluation.comparison.scored_system import scored_system
 from epigram.evaluation.comparison.significance import p_value, paired_bootstrap, verdict
 from epigram.evaluation.evaluate_system import evaluate_system
+from epigram.evaluation.metrics.choice import choose_labels
 from epigram.evaluation.metrics.decisions import predict_labels
 from epigram.evaluation.metrics.intervals import score_interval
 from epigram.evaluation.metrics.metric_rows import Decided
@@ -27,7 +29,9 @@ from epigram.evaluation.records.results import Evaluated, Task
 from epigram.evaluation.records.summary import Corpus
 from epigram.evaluation.settings import METRIC_NAMES, CostSetting, MetricSetting, read_metric
 from epigram.evaluation.splits import GoldSplit, SystemOutput, Target
+from epigram.models.predict import Predicted
 from epigram.monitoring.challenge import decide
+from epigram.training.dev_score import metric_score
 from tests.support.evaluation_samples import SETTINGS, cost, system
 
 LABELS = ["a", "b", "c", "d"]
@@ -255,7 +259,7 @@ def test_the_metric_chooses_the_system_and_the_champion(metric: MetricSetting, b
     primary = recorded_metric(systems["rare"].metrics)
     assert summary.score == primary.name
     predictions = {
-        name: predict_labels("single", each.dev.labels, each.dev.probabilities, np.zeros((1, 0)))
+        name: predict_labels("single", each.dev.labels, each.dev.probabilities, np.zeros((1, 0)), prices=primary.prices)
         for name, each in systems.items()
     }
     for new, old in (("rare", "frequent"), ("frequent", "rare")):
@@ -287,3 +291,36 @@ def test_the_interval_of_a_loss_is_not_cut_at_the_bounds_of_a_share() -> None:
     rows = metric_of("log_loss", "single", LABELS).rows(judged, spread=2.0)
     wide, narrow = (score_interval(each, resamples=500, confidence=0.95) for each in (rows, replace(rows, spread=1.0)))
     assert wide.low < narrow.low < narrow.value < narrow.high < wide.high < 0
+
+
+SPAM = CostSetting(cost={"ham": {"spam": 5.0}})  # an unread letter costs 5, a read advertisement 1
+
+
+@pytest.mark.parametrize(("spam", "chosen"), [(0.5, 0), (0.83, 0), (0.84, 1), (1.0, 1), (0.0, 0)])
+def test_a_cost_chooses_the_label_with_the_least_expected_price(spam: float, chosen: int) -> None:
+    """Spam is expected to cost 5·(1 − p) and ham p: they are equal at p = 5/6 = 0.833."""
+    probabilities = np.array([1 - spam, spam])
+    prices = metric_of(SPAM, "single", ["ham", "spam"]).prices
+    assert choose_labels(probabilities, prices) == chosen
+    assert choose_labels(probabilities[None, None], prices).tolist() == [[chosen]]
+    assert choose_labels(probabilities) == (spam > 0.5)
+
+
+def test_every_score_is_of_the_labels_that_the_cost_chooses() -> None:
+    """Of 8 ham and 2 spam, all with p(spam) = 0.6, ham is chosen: 8 are right, and the 2 wrong ones cost 0.2 a text."""
+    gold = np.repeat([0, 1], [8, 2])
+    truth = GoldSplit(labels=gold, rows=np.arange(10), texts=["x"] * 10, in_train=np.zeros(10, bool))
+    output = SystemOutput(probabilities=np.full((1, 10, 2), [0.4, 0.6]))
+    target = Target(task="single", labels=["ham", "spam"], metric=metric_of(SPAM, "single", ["ham", "spam"]))
+    splits = {"dev": truth, "test": truth, "dev_output": output, "test_output": output}
+    found = evaluate_system("one", target, seeds=[0], costs=[cost()], settings=SETTINGS, **splits)
+    metrics = found.metrics
+    assert (metrics.dev_score.value, metrics.test.accuracy) == (pytest.approx(-0.2), 0.8)
+    assert [(gold, said, rows) for gold, said, rows in metrics.confusion if rows] == [(0, 0, 8), (1, 0, 2)]
+    assert scored_system(found).dev.scores().mean() == pytest.approx(-0.2)
+    predicted = Predicted(np.log(output.probabilities[0]).astype(np.float32), None, multi=False)
+    assert metric_score(predicted, gold, target.metric) == pytest.approx(-0.2)  # of an epoch or of a trial
+    sure = predict_labels("single", gold, output.probabilities, np.zeros((1, 0)), prices=target.metric.prices)
+    for each in (sure, sure.seed(0), sure.mean(), sure.at_temperature(1.0)):
+        assert each.predicted.tolist() == [[0] * 10]
+        assert np.asarray(each.confidence) == pytest.approx(0.4)  # type: ignore[attr-defined]

@@ -93,6 +93,20 @@ def test_the_metric_reaches_every_step(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.usefixtures("no_encoder")
+def test_a_model_of_a_cost_predicts_the_least_expected_price(tmp_path: Path) -> None:
+    """A room that is called food costs 10,000, so that room is the label where it has a probability above 1/10,001."""
+    texts, labels = shop()
+    estimator = epigram.Classifier(budget="60s", metric={"cost": {"room": {"food": 10_000.0}}}).fit(texts, labels)
+    model = estimator.model_
+    soup = ["the old soup"]
+    probabilities = model.probabilities(soup)[0]
+    assert probabilities.argmax() == 0 and probabilities[1] > 1e-4
+    assert model.predict(soup)[0].label == "room"
+    assert epigram.load(model.save(tmp_path / "model")).predict(soup)[0].label == "room"
+    assert list(estimator.predict(soup)) == ["room"]
+
+
+@pytest.mark.usefixtures("no_encoder")
 def test_several_labels_of_a_text_are_learned() -> None:
     texts, labels = shop(80)
     both = [f"{first} and {second}" for first, second in zip(texts[::2], texts[1::2], strict=True)]

@@ -20,7 +20,7 @@ from epigram.inference.predictors.open_predictor import open_predictor
 from epigram.inference.predictors.predictor import Predictor
 from epigram.models import ensemble, manifest
 from epigram.models.serialization import load
-from tests.support.linear_models import LABELS, TEMPERATURE, WEIGHTS, ensemble_of_svms
+from tests.support.linear_models import LABELS, TEMPERATURE, TRAIN, WEIGHTS, ensemble_of_svms, svm
 
 TEXTS = ["nice soup", "large room", "clerk", "", "soup soup soup soup soup soup soup soup room", f"{'soup ' * 6}room"]
 
@@ -195,3 +195,38 @@ def test_members_with_other_labels_are_refused(tmp_path: Path) -> None:
     write_json(folder / "manifest.json", listed)
     with pytest.raises(DataError, match="does not have the labels of the ensemble"):
         open_predictor(folder)
+
+
+# A text that is food and gets another label costs 1,000; other errors cost 1.
+PRICES = [[0.0, 1000.0, 1000.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
+
+
+def test_prices_choose_the_label_of_a_model_an_ensemble_and_their_exports(tmp_path: Path) -> None:
+    """Food is possible in every text, so it is the label with the least expected price."""
+    (tmp_path / "svm").mkdir()
+    model = svm(tmp_path / "svm", "en", TRAIN["en"], prices=PRICES)
+    folders = {"model": model, "ensemble": ensemble_of_svms(tmp_path / "more", prices=PRICES)}
+    for name, folder in list(folders.items()):
+        export(folder, tmp_path / name)
+        folders[f"exported {name}"] = tmp_path / name
+    for folder in folders.values():
+        found = open_predictor(folder)
+        probabilities = found.probabilities(["large room"])
+        (predicted,) = found.predict(["large room"])
+        assert (LABELS[probabilities[0].argmax()], predicted.label) == ("room", "food")
+        assert predicted.probability == pytest.approx(probabilities[0, 0]) and predicted.probability > 0.001
+        assert found.explain(["large room"])[0].label == "food"
+    assert open_predictor(model, min_confidence=0.5).predict(["large room"])[0].label == ""
+    with pytest.raises(ParameterError, match="chooses the label with the least expected price"):
+        hf.EpigramForSequenceClassification.from_pretrained(model)
+
+
+@pytest.mark.parametrize("prices", [[[0.0]], [[0.0, 1.0, -1.0]] * 3, 1.0, [[0.0, 1.0, "1"]] * 3])
+def test_prices_that_do_not_fit_the_labels_are_refused(prices: Any, tmp_path: Path) -> None:
+    (tmp_path / "svm").mkdir()
+    for folder in (
+        svm(tmp_path / "svm", "en", TRAIN["en"], prices=prices),
+        ensemble_of_svms(tmp_path / "e", prices=prices),
+    ):
+        with pytest.raises(DataError, match=r"cannot be loaded|does not describe an ensemble"):
+            open_predictor(folder)

@@ -104,11 +104,12 @@ def test_the_champion_s_entry_has_the_hashes_of_its_manifest(place: Path, monkey
     write_json(chosen / "manifest.json", {"provenance": made_of, "sha256": {"model.safetensors": "3" * 64}})
     (place / "params.yaml").write_text("dataset: x\n")
     monkeypatch.setattr(challenge, "output_hash", lambda *_: "md5")
-    new = challenge._predict(chosen, ValidatedCorpus.read(place))
+    metric = metric_of("auto", "single", LABELS)
+    new = challenge._predict(chosen, ValidatedCorpus.read(place), metric)
     comparison = {"chosen_system": "mlp", "chosen_seed": 0}
     run: Any = SimpleNamespace(name="run", dataset="x", revision="commit", comparison=comparison)
     settings: Any = SimpleNamespace(evaluate=EvaluateSettings(resamples=100))
-    hashes = challenge._new_entry(place, run, chosen, place, metric_of("auto", "single", LABELS), new, settings).hashes
+    hashes = challenge._new_entry(place, run, chosen, place, metric, new, settings).hashes
     assert hashes.provenance == made_of
     assert hashes.model == sha256((chosen / "manifest.json").read_bytes()).hexdigest()
     kept = json.dumps({"data": "1", "code": "2", "params": "3", "model": "4"})

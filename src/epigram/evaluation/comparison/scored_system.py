@@ -91,5 +91,6 @@ def _row_scores(metrics: Metrics, split: SplitRecord) -> ScoredRows:
         return LabelledWords.of(gold, split.words.predictions, seeds=len(metrics.seeds)).words.row_scores()
     thresholds = np.array([seed.thresholds for seed in metrics.seeds])
     known = split.probabilities, thresholds, metrics.decision, split.folds
-    found: ScoredRows = metric.rows(predict_labels(metrics.task, split.labels, *known, per_label=metric.per_label))
+    chosen = predict_labels(metrics.task, split.labels, *known, per_label=metric.per_label, prices=metric.prices)
+    found: ScoredRows = metric.rows(chosen)
     return found

@@ -54,7 +54,7 @@ class SeedEnsemble:
         """Return the score that ranks the systems."""
         known, per_label = probabilities[None], self.metric.per_label
         thresholds = seed_thresholds(self.task, self.labels, known, "threshold", per_label=per_label)
-        return self.metric.score(predict_labels(self.task, self.labels, known, thresholds))
+        return self.metric.score(predict_labels(self.task, self.labels, known, thresholds, prices=self.metric.prices))
 
 
 def _sum(costs: Sequence[Cost]) -> Cost:

@@ -1,4 +1,4 @@
-"""Predicted labels from probabilities: the most probable label, or all labels above a threshold."""
+"""Predicted labels from probabilities: the chosen label, or all labels above a threshold."""
 
 from __future__ import annotations
 
@@ -38,14 +38,15 @@ def predict_labels(
     folds: Ints | None = None,
     *,
     per_label: bool = False,
+    prices: Floats | None = None,
 ) -> SplitPredictions:
-    """Predict the most likely label, or each label above its threshold (K, C).
+    """Predict the most likely label, the label with the least expected price, or each label above its threshold.
 
-    `labels` are (N,), or (N, C) of 0 and 1. If the rows have `folds` (N,), each row has the thresholds that are tuned
-    on the rows of the other folds, `per_label` as in `tuned_thresholds`.
+    `labels` are (N,), or (N, C) of 0 and 1, and `thresholds` (K, C). If the rows have `folds` (N,), each row has the
+    thresholds that are tuned on the rows of the other folds, `per_label` as in `tuned_thresholds`.
     """
     if task == "single":
-        return SingleLabelPredictions(probabilities, labels)
+        return SingleLabelPredictions(probabilities, labels, prices)
     of_rows = np.broadcast_to(thresholds[:, None], probabilities.shape).copy()
     for fold in [] if folds is None else np.unique(folds):
         others = folds != fold

@@ -7,7 +7,7 @@ negative is the score.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -39,14 +39,15 @@ Rows = Callable[[Judged], ScoredRows]
 class PrimaryMetric:
     """The primary metric of a project, with its `name` in params.yaml and in results.
 
-    `cost` has the prices of the metric `cost`. `of_words`: the labels of words rank the systems, because the data have
-    no others; see `text_metric`.
+    `cost` has the prices of the metric `cost`, and `prices` (C, C) has them by class numbers. `of_words`: the labels of
+    words rank the systems, because the data have no others; see `text_metric`.
     """
 
     name: str
     rows_of: Rows
     of_words: bool = False
     cost: dict[str, dict[str, float]] | None = None
+    prices: Floats | None = field(default=None, compare=False)
 
     @property
     def title(self) -> str:
@@ -111,12 +112,11 @@ def metric_of(setting: MetricSetting, task: Task, labels: Sequence[str], *, word
     entry = PRIMARY[kind]
     if task not in entry.tasks and not words_only:
         raise ParameterError(f"metric is {kind!r}, which needs one label per text; set it to micro_f1 or macro_f1")
-    rows: Rows = entry.rows
-    if kind == "f1":
-        rows = partial(entry.rows, label=_number(label, labels))
     if isinstance(setting, CostSetting):
-        rows = partial(entry.rows, prices=_prices(setting, labels))
-    return PrimaryMetric(name, rows, words_only, setting.cost if isinstance(setting, CostSetting) else None)
+        prices = _prices(setting, labels)
+        return PrimaryMetric(name, partial(entry.rows, prices=prices), cost=setting.cost, prices=prices)
+    rows = partial(entry.rows, label=_number(label, labels)) if kind == "f1" else entry.rows
+    return PrimaryMetric(name, rows, words_only)
 
 
 class LabelledData(Protocol):

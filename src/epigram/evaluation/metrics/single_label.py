@@ -1,9 +1,9 @@
-"""Predictions for texts that have one label each: the most probable one."""
+"""Predictions for texts with one label each: the most probable label, or the label with the least expected price."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, Ints
 from epigram.evaluation.metrics import mistakes
+from epigram.evaluation.metrics.choice import choose_labels
 from epigram.evaluation.metrics.counts import LabelCounts, label_counts
 from epigram.evaluation.metrics.row_scores import RowScores
 from epigram.evaluation.metrics.scoring import SplitPredictions
@@ -20,22 +21,26 @@ from epigram.evaluation.tuning.temperature import at_temperature
 
 @dataclass(frozen=True)
 class SingleLabelPredictions(SplitPredictions):
-    """Probabilities (K, N, C) of the labels of one split, with its gold labels (N,), class numbers."""
+    """Probabilities (K, N, C) of the labels of one split, with its gold labels (N,), class numbers.
+
+    `prices` (C, C) are the prices of predictions, if these choose the labels, see `choose_labels`.
+    """
 
     probabilities: Floats
     gold: Ints
+    prices: Floats | None = None
 
     task: ClassVar[Task] = "single"
 
     @cached_property
     def predicted(self) -> Ints:  # type: ignore[override]
-        """Most probable labels (K, N); of equal ones, the first."""
-        return np.asarray(self.probabilities.argmax(-1))
+        """Chosen labels (K, N), see `choose_labels`."""
+        return choose_labels(self.probabilities, self.prices)
 
     @cached_property
     def confidence(self) -> Floats:
         """Probability of the predicted labels (K, N)."""
-        return np.asarray(self.probabilities.max(-1))
+        return np.take_along_axis(self.probabilities, self.predicted[..., None], -1)[..., 0]
 
     @property
     def classes(self) -> int:
@@ -49,15 +54,15 @@ class SingleLabelPredictions(SplitPredictions):
 
     def seed(self, number: int) -> SingleLabelPredictions:
         """Return only the predictions of the seed at place `number` (K = 1)."""
-        return SingleLabelPredictions(self.probabilities[number : number + 1], self.gold)
+        return replace(self, probabilities=self.probabilities[number : number + 1])
 
     def mean(self) -> SingleLabelPredictions:
-        """Combine the seeds (K = 1): mean probabilities, and the most probable label."""
-        return SingleLabelPredictions(self.probabilities.mean(0, keepdims=True), self.gold)
+        """Combine the seeds (K = 1): mean probabilities, and the label that they choose."""
+        return replace(self, probabilities=self.probabilities.mean(0, keepdims=True))
 
     def at_temperature(self, temperature: float) -> SingleLabelPredictions:
         """Return the predictions with the probabilities after dividing their logits by the temperature."""
-        return SingleLabelPredictions(at_temperature(self.probabilities, temperature, multi=False), self.gold)
+        return replace(self, probabilities=at_temperature(self.probabilities, temperature, multi=False))
 
     def row_scores_without(self, label: int) -> RowScores:
         """Return what each row adds to the micro-F1 of the labels other than `label`."""

@@ -48,7 +48,7 @@ def explain(
 def _explain(predictor: BasePredictor, texts: Sequence[str], method: Method, label: str | None) -> list[Explanation]:
     """Return the explanations of texts that are not empty."""
     probabilities = predictor.probabilities(texts)
-    labels = probabilities.argmax(1) if label is None else np.full(len(texts), predictor.labels.index(label))
+    labels = predictor.choose(probabilities) if label is None else np.full(len(texts), predictor.labels.index(label))
     words = [find_words(text, predictor.language) for text in texts]
     scores = score_words(predictor, texts, words, labels.tolist(), method)
     return [

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from epigram.core.errors import ParameterError
+from epigram.evaluation.metrics.choice import choose_labels
 from epigram.inference.onnx.graph import random_batch
 from epigram.inference.predictors.runtimes import OnnxModel
 from epigram.models.precision import matmul_precision, prepare_for_inference, resolve_precision
@@ -101,7 +102,7 @@ def same_labels(saved: Saved, first: Forward, second: Forward) -> float:
 def _labels(saved: Saved, logits: Tensor) -> Tensor:
     if saved.model.multi:
         return logits.sigmoid() > torch.tensor(saved.thresholds)
-    return logits.argmax(1, keepdim=True)
+    return torch.from_numpy(choose_labels(logits.softmax(1).numpy(), saved.prices))[:, None]
 
 
 def _run_time(model: Forward, tokens: Tokens) -> float:

@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 
 from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
+from epigram.evaluation.arrays import Ints
+from epigram.evaluation.metrics.choice import choose_labels
 from epigram.inference.predictors.explanation import Explanation
+from epigram.models.ensemble import Prices
 from epigram.models.predict import Predicted
 from epigram.text.tokens.alignment import PositionedTokens
 from epigram.text.tokens.characters import strip
@@ -79,12 +82,12 @@ def bracket_labels(text: str, words: Sequence[Word], default: str) -> str:
 
 @dataclass(frozen=True)
 class TextPrediction:
-    """Prediction for one text: labels, highest probability, probabilities of all labels, and labelled words, if any.
+    """Prediction for one text: labels, their probability, probabilities of all labels, and labelled words, if any.
 
-    `labels` holds the most likely label or, for a multi-label model, all labels above their thresholds. It is empty if
-    the probability is below the minimum confidence. A text of nothing but whitespace has no label, and all
-    probabilities are 0. `truncated` is true if the model reads only the beginning of the
-    text.
+    `labels` holds the most likely label or, if the metric of the model is a cost, the label with the least expected
+    price; a multi-label model has all labels above their thresholds, and `probability` is the highest one. It is empty
+    if the probability is below the minimum confidence. A text of nothing but whitespace has no label, and all
+    probabilities are 0. `truncated` is true if the model reads only the beginning of the text.
     """
 
     labels: list[str]
@@ -102,6 +105,7 @@ class TextPrediction:
 class BasePredictor(ABC):
     """Predictor with labels (C), and their thresholds (C) if a text may have several (`multi`).
 
+    `prices` (C, C) of gold and predicted labels choose the label with the least expected price.
     A text with more than `room` tokens is truncated. `default_word_label` is the label of a word that has no other one.
     `encoder` gives the tokens of texts, whose `language` is zh or en. In a table, the `text_columns`, joined by `join`,
     are the text. Raises ParameterError for a `min_confidence`
@@ -116,9 +120,16 @@ class BasePredictor(ABC):
     default_word_label: str = ""
 
     def __init__(
-        self, folder: Path, labels: list[str], thresholds: list[float], *, multi: bool, min_confidence: float
+        self,
+        folder: Path,
+        labels: list[str],
+        thresholds: list[float],
+        *,
+        multi: bool,
+        min_confidence: float,
+        prices: Prices | None = None,
     ) -> None:
-        self.folder, self.labels, self.thresholds, self.multi = folder, labels, thresholds, multi
+        self.folder, self.labels, self.thresholds, self.multi, self.prices = folder, labels, thresholds, multi, prices
         self.min_confidence = min_confidence
         self._check_min_confidence()
 
@@ -153,6 +164,10 @@ class BasePredictor(ABC):
         found: list[Explanation] = module.explain(self, texts, method=method, label=label, faithfulness=faithfulness)
         return found
 
+    def choose(self, probabilities: NDArray[np.float32]) -> Ints:
+        """Return the place of the label that probabilities (..., C) choose, of several labels the most probable one."""
+        return choose_labels(probabilities, self.prices)
+
     @abstractmethod
     def _probabilities(self, texts: list[str]) -> NDArray[np.float32]:
         """Return the probabilities (N, C) of one or more texts."""
@@ -163,14 +178,14 @@ class BasePredictor(ABC):
 
     def _prediction(self, row: NDArray[np.float32], words: list[Word], truncated: bool) -> TextPrediction:
         """Return the prediction for a text with the probabilities `row` (C,)."""
-        probabilities = dict(zip(self.labels, map(float, row), strict=True))
-        return TextPrediction(self._labels_of(row), float(row.max()), probabilities, words, truncated)
-
-    def _labels_of(self, row: NDArray[np.float32]) -> list[str]:
+        place = int(self.choose(row))
+        labels, probability = [self.labels[place]], float(row[place])
         if self.multi:
-            above = row > np.array(self.thresholds, row.dtype)
-            return [self.labels[c] for c in np.flatnonzero(above)]
-        return [self.labels[row.argmax()]] if float(row.max()) >= self.min_confidence else []
+            labels = [self.labels[c] for c in np.flatnonzero(row > np.array(self.thresholds, row.dtype))]
+        elif probability < self.min_confidence:
+            labels = []
+        probabilities = dict(zip(self.labels, map(float, row), strict=True))
+        return TextPrediction(labels, probability, probabilities, words, truncated)
 
     def _check_min_confidence(self) -> None:
         if not 0.0 <= self.min_confidence <= 1.0:

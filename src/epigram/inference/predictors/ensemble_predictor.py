@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,8 @@ class EnsemblePredictor(BasePredictor):
         with require_unchanged(folder):
             saved = ensemble.load(folder)
             self.members = [Predictor(saved.member(name), precision=precision, device=device) for name in saved.weights]
-        super().__init__(folder, saved.labels, saved.thresholds, multi=saved.multi, min_confidence=min_confidence)
+        rule: dict[str, Any] = {"multi": saved.multi, "min_confidence": min_confidence, "prices": saved.prices}
+        super().__init__(folder, saved.labels, saved.thresholds, **rule)
         for member in self.members:
             if (member.labels, member.multi) != (self.labels, self.multi):
                 raise DataError(f"{member.folder} does not have the labels of the ensemble; restore the folder")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -46,7 +47,8 @@ class Predictor(BasePredictor):
             tokenizer = load_tokenizer(folder / "tokenizer.json")
         saved = self.saved
         multi: bool = saved.model.multi
-        super().__init__(folder, saved.labels, saved.thresholds, multi=multi, min_confidence=min_confidence)
+        rule: dict[str, Any] = {"multi": multi, "min_confidence": min_confidence, "prices": saved.prices}
+        super().__init__(folder, saved.labels, saved.thresholds, **rule)
         self.precision, self.device = precision, _device_of(saved, device)
         if not isinstance(saved.model, OnnxModel):
             saved.model.to(self.device)

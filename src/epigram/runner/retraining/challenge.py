@@ -45,14 +45,14 @@ def challenge(root: Path, workspace: Path, stages: Graph, run: Run, settings: Se
     validated, chosen = _find_output(stages, CORPUS).parent, _find_output(stages, SUMMARY).with_name(CHOSEN)
     corpus = ValidatedCorpus.read(validated)
     metric = text_metric(settings.metric, corpus)
-    new, latest = _predict_challenger(stages, run, chosen, corpus), champion.current(root)
+    new, latest = _predict_challenger(stages, run, chosen, corpus, metric), champion.current(root)
     entry = _new_entry(workspace, run, chosen, validated, metric, new, settings)
     if latest is None:
         return Challenge(Promotion(promoted=True, reason="first champion"), entry)
     folder = champion.restore(root, latest)  # also if the model is not new: a promotion may have been killed halfway
     if reason := _reason_to_skip(root, latest, entry.hashes.model):
         return Challenge(Promotion(promoted=False, reason=reason), entry)
-    old = _predict(folder / "model", corpus)
+    old = _predict(folder / "model", corpus, metric)
     criteria = {"alpha": settings.retrain.alpha, "margin": settings.retrain.margin}
     names = entry.system, latest.system
     return Challenge(decide(new, old, corpus.labels, metric=metric, names=names, **criteria), entry)
@@ -111,7 +111,9 @@ def _new_entry(
     )
 
 
-def _predict_challenger(stages: Graph, run: Run, chosen: Path, corpus: ValidatedCorpus) -> SplitPredictions:
+def _predict_challenger(
+    stages: Graph, run: Run, chosen: Path, corpus: ValidatedCorpus, metric: PrimaryMetric
+) -> SplitPredictions:
     """Return the predictions of the new model for the dev texts; an ensemble's are cross-fitted.
 
     Its weights were fitted on the dev texts, so its model scores too well on them. Its evaluation has the labels and
@@ -120,7 +122,7 @@ def _predict_challenger(stages: Graph, run: Run, chosen: Path, corpus: Validated
     from epigram.evaluation.records.ensemble_record import ENSEMBLE, RECORD
 
     if run.comparison["chosen_system"] != ENSEMBLE:
-        return _predict(chosen, corpus)
+        return _predict(chosen, corpus, metric)
     return read_predictions(_find_output(stages, RECORD).parent, run.comparison["chosen_seed"])
 
 
@@ -132,16 +134,18 @@ def read_predictions(evaluated: Path, seed: int) -> SplitPredictions:
     import numpy as np
 
     from epigram.evaluation.metrics.decisions import predict_labels
+    from epigram.evaluation.metrics.primary import recorded_metric
     from epigram.evaluation.records.results import read_evaluation
 
     evaluation = read_evaluation(evaluated)
     metrics, dev = evaluation.metrics, evaluation.dev
     number = [each.seed for each in metrics.seeds].index(seed)
     thresholds = np.array([metrics.seeds[number].thresholds])
-    return predict_labels(metrics.task, dev.labels.astype(np.int64), dev.probabilities[[number]], thresholds)
+    labels, prices = dev.labels.astype(np.int64), recorded_metric(metrics).prices
+    return predict_labels(metrics.task, labels, dev.probabilities[[number]], thresholds, prices=prices)
 
 
-def _predict(model: Path, corpus: ValidatedCorpus) -> SplitPredictions:
+def _predict(model: Path, corpus: ValidatedCorpus, metric: PrimaryMetric) -> SplitPredictions:
     """Predict the dev texts, with classes in the order of the corpus; labels unknown to the model get probability 0."""
     import numpy as np
 
@@ -157,7 +161,7 @@ def _predict(model: Path, corpus: ValidatedCorpus) -> SplitPredictions:
             probabilities[0, :, labels.index(label)] = predicted[:, column]
             thresholds[0, labels.index(label)] = predictor.thresholds[column]
     gold = corpus.label_array(texts).astype(np.int64)
-    return predict_labels(task_of(corpus.task), gold, probabilities, thresholds)
+    return predict_labels(task_of(corpus.task), gold, probabilities, thresholds, prices=metric.prices)
 
 
 def _find_output(stages: Graph, name: str) -> Path:

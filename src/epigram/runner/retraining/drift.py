@@ -248,7 +248,7 @@ def _predictions(predictor: Any, texts: list[str]) -> dict[str, Any]:
     ids = encoder.encode(texts, predictor.room).ids
     return {
         "unknown": unknown_share(ids, encoder.unk_id),
-        "predicted": predicted.argmax(1),
+        "predicted": predictor.choose(predicted),
         "confidence": predicted.max(1),
     }
 
