@@ -301,7 +301,8 @@ def test_the_verdict_names_the_best_that_the_others_are_tied_with_and_the_chosen
     systems[2] = replace(systems[2], metrics=replace(systems[2].metrics, seeds=seeds))
     summary = compared(*systems, prefer="best")
     assert summary.chosen_system == "sure"
-    assert ". cheap is tied with right as well and needs 1 M FLOPs per text instead of 5 M of sure. " in summary.verdict
+    wanted = "cannot separate right from cheap (87.0%), which needs 1 M FLOPs per text instead of 5 M of sure. "
+    assert f". 100 development texts {wanted}" in summary.verdict
 
 
 def test_the_log_loss_of_several_labels_is_the_mean_over_the_labels() -> None:
@@ -361,12 +362,14 @@ def test_of_several_ties_the_one_with_the_fewest_flops_is_the_cheapest(order: tu
     ties = [("dear", "tie"), ("cheap", "chosen"), ("middle", "tie")]
     assert [(row.system, row.outcome) for row in chosen.rows] == [("best", "tie"), *ties, ("worst", "worse")]
     assert (chosen.chosen_system, chosen.cheapest_tied) == ("cheap", "cheap")
-    assert ". dear and middle are tied with best as well, but not cheaper than cheap. " in chosen.verdict
+    close = "cannot separate best from dear (99.0%) and middle (97.0%), which are not cheaper than cheap."
+    assert f". 100 development texts {close} " in chosen.verdict
     summary = compared(*ordered, prefer="best")
     ties = [("dear", "tie"), ("cheap", "tie"), ("middle", "tie")]
     assert [(row.system, row.outcome) for row in summary.rows] == [("best", "chosen"), *ties, ("worst", "worse")]
     assert (summary.chosen_system, summary.cheapest_tied) == ("best", "cheap")
-    wanted = "dear, cheap and middle are tied with it; cheap is the cheapest, with 2 M FLOPs per text instead of 8 M."
+    close = "cannot separate it from dear (99.0%), cheap (98.0%) and middle (97.0%)"
+    wanted = f". 100 development texts {close}; cheap is the cheapest, with 2 M FLOPs per text instead of 8 M."
     assert wanted in summary.verdict
 
 
@@ -377,7 +380,9 @@ def test_of_ties_of_equal_flops_the_one_with_the_fewest_parameters_is_the_cheape
     assert compared(*systems).cheapest_tied == "small"
 
 
-@pytest.mark.parametrize(("flops", "said"), [(8e6, "but not cheaper"), (7.9e6, "7.9 M FLOPs per text instead of 8 M")])
+@pytest.mark.parametrize(
+    ("flops", "said"), [(8e6, "which is not cheaper"), (7.9e6, "7.9 M FLOPs per text instead of 8 M")]
+)
 def test_a_tie_that_costs_as_much_is_not_called_cheaper(flops: float, said: str) -> None:
     best = system("best", wrong(0), wrong(9), price=cost(flops=8e6))
     assert said in compared(best, system("tied", wrong(1), wrong(9), price=cost(flops=flops))).verdict
@@ -407,7 +412,7 @@ def test_the_cheaper_tie_is_chosen_with_its_own_seed_and_the_verdict_gives_the_r
     summary = compared(best, cheap)
     assert (summary.chosen_system, summary.chosen_seed) == ("cheap", 1)
     assert summary.verdict.startswith(
-        "Use cheap (seed 1): its development accuracy, 98.0%, is tied with the best, 98.7% of best. "
+        "Use cheap (seed 1): 100 development texts cannot separate its accuracy, 98.0%, from the best, 98.7% of best. "
         "It needs 2 M FLOPs per text instead of 8 M and reaches 98.0% on the test set"
     )
 
@@ -440,7 +445,7 @@ def test_the_verdict_leaves_out_the_random_baseline_as_the_choice_does() -> None
     assert [row.outcome for row in two.rows] == ["chosen", "tie"]
     assert "random" not in two.verdict and "significantly better" not in two.verdict
     three = compared(best, random, system("close", wrong(1), wrong(9))).verdict
-    assert "random" not in three and ". close is tied with it, but not cheaper. " in three
+    assert "random" not in three and "separate it from close (99.0%), which is not cheaper. " in three
 
 
 def test_on_test_the_systems_are_compared_with_the_chosen_one() -> None:

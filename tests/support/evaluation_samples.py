@@ -123,6 +123,7 @@ def folders(root: Path, evaluations: Sequence[Evaluated], *, data_page: str = "<
     validated.mkdir(parents=True)
     examined.mkdir()
     (examined / "report.html").write_text("<p>the quality page</p>")
+    (examined / "findings.json").write_text('{"suspects": 0, "expected_wrong": 0.0, "outlook": ""}')
     ensemble.mkdir()
     EnsembleRecord(reason="none was built").write(ensemble)
     (validated / "corpus.json").write_text(json.dumps(corpus()))

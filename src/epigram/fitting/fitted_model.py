@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import webbrowser
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epigram.core.errors import InputMissingError, ParameterError
+from epigram.core.files import write_text
 from epigram.data.sources.source import read_source
 from epigram.evaluation.records.summary import Summary
 from epigram.fitting.steps import Steps
@@ -98,7 +100,10 @@ class FittedModel:
         target = Path(folder)
         report = check_target(target)
         shutil.copytree(self.steps.chosen, target)
-        shutil.copyfile(self.steps.report, report)
+        from epigram.report.page import MODEL
+
+        page = self.steps.report.read_text(encoding="utf-8")
+        write_text(report, page.replace(MODEL, escape(shlex.quote(str(folder)))))
         return target
 
     def to_project(self, folder: str | Path) -> Path:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from epigram.core.files import read_json
+from epigram.core.machine import describe_machine
 from epigram.data.validation.settings import ValidateSettings
 from epigram.evaluation.records.results import Metrics, read_metrics
 from epigram.evaluation.records.summary import Summary, read_summary
@@ -118,4 +121,18 @@ class Steps:
             names, settings.ensemble, settings.evaluate, validated, evaluated, pruned, ensemble, speed=speed
         )
         compare_systems(names, settings.compare, validated, examined, evaluated, ensemble, pruned, compared)
-        return read_summary(compared / "summary.json")
+        return self._with_speed(read_summary(compared / "summary.json"))
+
+    def _with_speed(self, summary: Summary) -> Summary:
+        """Write speeds, date and machine into the report, and return the summary with the speeds."""
+        from markupsafe import Markup
+
+        from epigram.report.page import MODEL, render_run
+
+        times = {row.system: read_json(self.folder / "speed" / f"{row.system}.json") for row in summary.rows}
+        rows = [replace(row, ms_per_text=times[row.system]["ms_per_text"]) for row in summary.rows]
+        summary = replace(summary, rows=rows)
+        facts = {"finished": time.strftime("%Y-%m-%d %H:%M"), "machine": describe_machine(), "model": Markup(MODEL)}
+        about = {"name": "", "revision": "", "stages": {}, **facts, "systems": [asdict(row) for row in rows]}
+        render_run(self.report, self.report, {**asdict(summary), **about})
+        return summary

@@ -35,7 +35,13 @@ def confusion(metrics: Metrics) -> str:
     shown = classes.confusion(metrics.labels, metrics.confusion)
     names = [label[:CLIPPED] for label in shown.labels]
     values = [
-        {"gold": y, "predicted": x, "share": share, "pair": f"{names[y]} as {names[x]}"}
+        {
+            "gold": y,
+            "predicted": x,
+            "share": share,
+            "pair": f"{names[y]} as {names[x]}",
+            "text": [f"{share:.0%}", f"{shown.counts[y][x]:,}"],
+        }
         for y, line in enumerate(shown.shares)
         for x, share in enumerate(line)
     ]
@@ -45,7 +51,7 @@ def confusion(metrics: Metrics) -> str:
     # Opacity, not colour, shows the share, because it is readable in both the light and the dark theme.
     opacity = number("share", scale={"domain": [0, 1], "range": [0.04, 0.72]}, legend=None)
     cells = mark("rect", {"opacity": opacity, "description": name("pair")}, fill=ACCENT, stroke=None, aria=not large)
-    numbers = mark("text", {"text": number("share", format=".0%")}, where="datum.share >= 0.005", fill=INK, fontSize=11)
+    numbers = mark("text", {"text": {"field": "text"}}, where="datum.share > 0", fill=INK, fontSize=11, dy=-5)
     return svg(
         data={"values": values},
         # The scales use label numbers: Vega confuses a label such as "constructor" with its own names.

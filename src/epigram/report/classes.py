@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from epigram.core.limits import MAX_CLASSES, most_frequent
+from epigram.core.limits import most_frequent
 from epigram.evaluation.records.results import ClassScores
 
 MAX_PAIRS = 20  # most confused pairs of labels
@@ -64,12 +64,10 @@ def confusion(labels: Sequence[str], cells: Sequence[Sequence[int]]) -> Confusio
 
 
 def confused_pairs(labels: Sequence[str], cells: Sequence[Sequence[int]]) -> list[ConfusedPair]:
-    """Return the most confused pairs of all labels if the report does not show the whole matrix, else none.
+    """Return the most confused pairs of labels, the most frequent first.
 
     Pairs with equally many rows are in the order of the corpus: by gold label, then by predicted label.
     """
-    if len(labels) <= MAX_CLASSES:
-        return []
     known = np.array(cells)
     wrong = known[known[:, 0] != known[:, 1]]
     order = np.lexsort((wrong[:, 1], wrong[:, 0], -wrong[:, 2]))[:MAX_PAIRS]

@@ -189,6 +189,20 @@ def span_f1(row: Row, summary: Summary) -> Cell:
     return Cell(percent(row.span_f1))
 
 
+@column({"page": "vs. best,\ndev"}, kind="mark")
+def against_best_on_dev(row: Row, summary: Summary) -> Cell:
+    """Difference from the best system on the development set; p is corrected by Holm’s method."""
+    if row.outcome == "unranked":
+        return Cell("not ranked")
+    return Cell("best") if row.p_dev is None else _against("worse" if row.outcome == "worse" else "tie", row.p_dev)
+
+
+@column({"page": "vs. chosen,\ntest"}, kind="mark")
+def against_chosen_on_test(row: Row, summary: Summary) -> Cell:
+    """Difference from the chosen system on the test set; p is corrected by Holm’s method."""
+    return Cell("") if row.test_outcome is None else _against(row.test_outcome, row.p_test)
+
+
 @column({"page": "parameters", "file": "parameters", "terminal": "parameters", "dashboard": "parameters"})
 def parameters(row: Row, summary: Summary) -> Cell:
     """Number of parameters, before → after pruning; the median over the seeds."""
@@ -201,19 +215,24 @@ def flops(row: Row, summary: Summary) -> Cell:
     return Cell(abbreviate(row.flops))
 
 
-@column({"page": "parameters without\nembeddings", "file": "parameters without embeddings"})
+@column({"file": "parameters without embeddings"})
 def parameters_without_embeddings(row: Row, summary: Summary) -> Cell:
     """Number of parameters after pruning, without the tables of token vectors; the median over the seeds."""
     count = row.parameters_without_embeddings
     return Cell("–" if count is None else abbreviate(count))
 
 
-@column({"page": "G multiply–adds\nper batch", "file": "G multiply–adds per batch"})
+@column({"file": "G multiply–adds per batch"})
 def batch_macs(row: Row, summary: Summary) -> Cell:
     """Billions of multiply–adds in layers with weights for 64 texts of 100 tokens: the FLOPs of the DMSP paper."""
     return Cell("–" if row.batch_macs is None else f"{row.batch_macs / 1e9:.2f}")
 
 
+def _timed(summary: Summary) -> bool:
+    return any(row.ms_per_text for row in summary.rows)
+
+
+@column({"page": "ms per text"}, shown=_timed)
 @column({"speed": "ms per text", "file": "ms per text", "terminal": "ms/text", "dashboard": "ms per text"})
 def ms_per_text(row: Row, summary: Summary) -> Cell:
     """Median milliseconds from one text to its label, tokenization included, with at most two CPU threads."""
@@ -226,7 +245,7 @@ def texts_per_second(row: Row, summary: Summary) -> Cell:
     return Cell(abbreviate(row.texts_per_second) if row.texts_per_second else "–")
 
 
-@column({"speed": "MB", "file": "MB"}, shown=lambda summary: any(row.megabytes for row in summary.rows))
+@column({"page": "MB", "speed": "MB", "file": "MB"}, shown=lambda summary: any(row.megabytes for row in summary.rows))
 def megabytes(row: Row, summary: Summary) -> Cell:
     """Size of the saved model in megabytes."""
     return Cell("–" if row.megabytes is None else abbreviate(row.megabytes))
@@ -242,20 +261,6 @@ def front(row: Row, summary: Summary) -> Cell:
 def choice(row: Row, summary: Summary) -> Cell:
     """Whether the system is chosen, tied with the best on the development set, worse, or not ranked."""
     return Cell(OUTCOMES[row.outcome])
-
-
-@column({"page": "vs. best,\ndev"}, kind="mark")
-def against_best_on_dev(row: Row, summary: Summary) -> Cell:
-    """Difference from the best system on the development set; p is corrected by Holm’s method."""
-    if row.outcome == "unranked":
-        return Cell("not ranked")
-    return Cell("best") if row.p_dev is None else _against("worse" if row.outcome == "worse" else "tie", row.p_dev)
-
-
-@column({"page": "vs. chosen,\ntest"}, kind="mark")
-def against_chosen_on_test(row: Row, summary: Summary) -> Cell:
-    """Difference from the chosen system on the test set; p is corrected by Holm’s method."""
-    return Cell("") if row.test_outcome is None else _against(row.test_outcome, row.p_test)
 
 
 @column({"file": "p (dev)"})

@@ -1,10 +1,13 @@
-"""HTML pages that open offline, without scripts: the report, and the differences between two revisions of results.
+"""HTML pages that open offline: the report, and the differences between two revisions of results.
 
-The report that `compare` writes is the same on every machine. A run adds its stages and the speeds that it measured.
+The report that `compare` writes is the same on every machine. A run replaces some regions of it: it adds its date,
+machine and stages, and the speeds that it measured. A region is marked by comments, which no text of the data can
+contain, because these are escaped.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from epigram.core.config_types import validate_as
 from epigram.core.files import write_text
@@ -21,16 +24,19 @@ from epigram.core.templates import environment
 from epigram.evaluation.comparison import formats
 from epigram.evaluation.comparison.choices import three_choices
 from epigram.evaluation.metrics.primary import is_loss, title_of
+from epigram.evaluation.quality.data_quality import Findings
 from epigram.evaluation.records.ensemble_record import EnsembleRecord
 from epigram.evaluation.records.pruning_record import PruningRecord
 from epigram.evaluation.records.results import Metrics, read_text
 from epigram.evaluation.records.student_record import StudentRecord
-from epigram.evaluation.records.summary import Summary
+from epigram.evaluation.records.summary import Row, Summary
 from epigram.report import charts
 from epigram.report.classes import ConfusedPair, LabelTable, confused_pairs, label_table
 from epigram.report.columns import comparison
+from epigram.report.first_screen import first_screen
 
-RUN_MARK = "<!-- the run -->"  # `render_run` replaces it with the section of the run
+REGION = re.compile(r"<!-- (\w+) -->.*?<!-- /\1 -->", re.DOTALL)
+MODEL = '<span class="model">MODEL</span>'  # the path of the model in commands; `render_run` writes the run's
 DARK = {"ink": "#e4e8ee", "muted": "#98a3b3", "line": "#303844", "accent": "#7aa7f5", "second": "#f0995a"}
 
 
@@ -82,43 +88,62 @@ def render(
     ensemble: EnsembleRecord | None = None,
     quality_page: str = "",
     students: Mapping[str, StudentRecord] | None = None,
+    findings: Findings | None = None,
 ) -> str:
     """Return the whole page; `data_page` and `quality_page` are trusted HTML fragments, everything else is escaped."""
-    bounds = [(row.test_low, row.test_high) for row in summary.rows]
-    drawn = [each for each, row in zip(bounds, summary.rows, strict=True) if not summary.labels_no_words(row)]
-    return _render_template(
-        "report.html.j2",
-        summary,
-        comparison=comparison(summary, "page"),
-        scale=Scale.around(drawn or bounds),
-        ensemble=ensemble,
-        students=students or {},
-        sections=[_section(systems[row.system], prunings.get(row.system)) for row in summary.rows],
-        data_page=Markup(data_page),
-        quality_page=Markup(quality_page),
-        light=charts.COLOURS,
-        dark=DARK,
-        run_mark=Markup(RUN_MARK),
+    return (
+        _environment(summary)
+        .get_template("report.html.j2")
+        .render(
+            comparison=comparison(summary, "page"),
+            scale=_scale(summary),
+            chosen=_chosen(summary),
+            first=first_screen(summary, systems[summary.chosen_system], findings),
+            model=Markup(MODEL),
+            ensemble=ensemble,
+            students=students or {},
+            sections=[_section(systems[row.system], prunings.get(row.system)) for row in summary.rows],
+            data_page=Markup(data_page),
+            quality_page=Markup(quality_page),
+            light=charts.COLOURS,
+            dark=DARK,
+        )
     )
 
 
 def render_run(page: Path, out: Path, run: Mapping[str, Any]) -> None:
     """Write the page of a run to `out`: the page that `compare` wrote, with the run's stages and measured speeds.
 
-    `run` has name, revision, wall_seconds, executed, stages (name → state, seconds) and the summary's fields, with the
-    summary's rows under `systems`. Raises InputMissingError if `page` does not exist.
+    `run` has name, finished, machine, model, revision, wall_seconds, executed, stages (name → state, seconds) and the
+    summary's fields, with the summary's rows under `systems`. `model` is the path to predict with. Raises
+    InputMissingError if `page` does not exist.
     """
     summary = validate_as(Summary, {**run, "rows": run["systems"]})
-    picture = charts.speed(summary) if any(row.ms_per_text for row in summary.rows) else None
-    section = _render_template(
-        "run.html.j2",
-        summary,
-        run=run,
-        speed=comparison(summary, "speed"),
-        picture=Markup(picture) if picture else None,
-        choices=three_choices(summary.rows),
-    )
-    write_text(out, read_text(page).replace(RUN_MARK, section, 1))
+    timed = [row for row in summary.rows if row.ms_per_text]
+    picture = charts.speed(summary) if len(timed) > 1 else None
+    env = _environment(summary)
+    drawn = {"picture": Markup(picture) if picture else None, "choices": three_choices(summary.rows)}
+    parts: Any = env.get_template("parts.html.j2").make_module()
+    about: Any = env.get_template("run.html.j2").make_module(drawn)
+    regions = {
+        "facts": about.facts(run),
+        "costs": parts.costs(_chosen(summary)),
+        "comparison": parts.comparison_table(comparison(summary, "page"), _scale(summary)),
+        "run": about.run_section(run, comparison(summary, "speed")),
+    }
+    html = REGION.sub(lambda region: str(regions[region[1]]), read_text(page))
+    write_text(out, html.replace(MODEL, escape(run["model"])))
+
+
+def _chosen(summary: Summary) -> Row:
+    return next(row for row in summary.rows if row.outcome == "chosen")
+
+
+def _scale(summary: Summary) -> Scale:
+    """Return the scale of the comparison's intervals."""
+    bounds = [(row.test_low, row.test_high) for row in summary.rows]
+    drawn = [each for each, row in zip(bounds, summary.rows, strict=True) if not summary.labels_no_words(row)]
+    return Scale.around(drawn or bounds)
 
 
 def report_environment() -> Environment:
@@ -129,9 +154,11 @@ def report_environment() -> Environment:
     return env
 
 
-def _render_template(template: str, summary: Summary, **values: Any) -> str:
+def _environment(summary: Summary) -> Environment:
+    """Return the environment of the report's templates, with what all of them show of the comparison."""
     env = report_environment()
     env.globals |= {
+        "summary": summary,
         "change": formats.change,
         "score_name": title_of(summary.score),
         "is_loss": is_loss(summary.score),
@@ -139,13 +166,14 @@ def _render_template(template: str, summary: Summary, **values: Any) -> str:
         "ends": partial(formats.ends_of, summary.score),
         "no_tokens": formats.NO_TOKENS,
     }
-    return env.get_template(template).render(summary=summary, **values)
+    return env
 
 
 def _section(metrics: Metrics, pruning: PruningRecord | None) -> Section:
     bounds = [(part.score.low, part.score.high) for part in metrics.slices]
     tuned = metrics.decision == "threshold"
     cuts = zip(*(seed.thresholds for seed in metrics.seeds), strict=True) if tuned else ()
+    large = metrics.confusion and len(metrics.labels) > charts.CELLS_WITH_NUMBERS
     thresholds = [formats.format_range(each) for each in cuts]  # one per label; empty if none are tuned
     return Section(
         metrics=metrics,
@@ -154,7 +182,7 @@ def _section(metrics: Metrics, pruning: PruningRecord | None) -> Section:
         labels=label_table(metrics.classes, thresholds),
         token_labels=label_table(metrics.tokens.classes) if metrics.tokens else None,
         confusion=Markup(charts.confusion(metrics)) if metrics.confusion else None,
-        pairs=confused_pairs(metrics.labels, metrics.confusion) if metrics.confusion else [],
+        pairs=confused_pairs(metrics.labels, metrics.confusion) if large else [],
         reliability=Markup(charts.reliability(metrics.reliability)),
         coverage=Markup(charts.coverage(metrics.coverage)) if metrics.coverage else None,
         depth=Markup(charts.depth(pruning)) if pruning and len(pruning.averaged()) > 1 else None,

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.core.files import atomic_folder, write_text
+from epigram.core.records import read_record
 from epigram.evaluation.comparison.comparison import compare
+from epigram.evaluation.quality.data_quality import FINDINGS, Findings
 from epigram.evaluation.records.ensemble_record import ENSEMBLE, EnsembleRecord
 from epigram.evaluation.records.pruning_record import PruningRecord
 from epigram.evaluation.records.results import read_evaluation, read_metrics, read_text
@@ -61,9 +63,9 @@ def compare_systems(
     with atomic_folder(out) as temporary:
         write_summary(temporary / "summary.json", summary)
         write_text(temporary / "comparison.md", comparison_markdown(summary))
-        write_text(
-            temporary / "report.html", render(summary, systems, prunings, data_page, record, quality_page, students)
-        )
+        findings = read_record(Findings, examined / FINDINGS)
+        page = render(summary, systems, prunings, data_page, record, quality_page, students, findings)
+        write_text(temporary / "report.html", page)
         write_plots(temporary, summary, systems, homes)
         _copy_model(homes[summary.chosen_system] / f"seed-{summary.chosen_seed}", temporary / "chosen")
         write_chosen_card(temporary / "chosen", summary, systems[summary.chosen_system])

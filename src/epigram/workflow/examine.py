@@ -9,7 +9,7 @@ from epigram.evaluation.quality.data_quality import write_quality
 from epigram.evaluation.quality.examine_train import examine_train
 from epigram.evaluation.settings import ExamineSettings
 from epigram.process.display import echo
-from epigram.report.quality import describe_quality, render_quality
+from epigram.report.quality import describe_quality, outlook, render_quality
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 
 
@@ -18,6 +18,6 @@ def examine_corpus(settings: ExamineSettings, validated: Path, out: Path) -> Non
     corpus = ValidatedCorpus.read(validated)
     quality = examine_train(corpus, settings)
     with atomic_folder(out) as folder:
-        write_quality(folder, quality)
+        write_quality(folder, quality, outlook(quality.curve) if quality.curve else "")
         write_text(folder / "report.html", render_quality(quality, corpus.language))
     echo(describe_quality(quality))

@@ -262,15 +262,16 @@ def test_an_amount_just_below_a_unit_is_rounded_into_it():
 def test_up_to_six_ties_are_named(others, named):
     good, *ties = (system(f"s{i}", wrong(5), wrong(5)) for i in range(others + 1))
     verdict = compared(good, *ties).verdict
-    assert ("s1, s2, s3, s4, s5 and s6 are tied with it" in verdict) == named
-    assert (f"7 of the {others} others are tied with it" in verdict) != named
+    scored = " and ".join([", ".join(f"s{i} (95.0%)" for i in range(1, 6)), "s6 (95.0%)"])
+    assert (f"100 development texts cannot separate it from {scored}, which are not cheaper." in verdict) == named
+    assert (f"cannot separate it from 7 of the {others} others" in verdict) != named
 
 
 def test_the_chosen_and_the_best_system_are_no_others():
     """Nine systems are tied, and one that is much cheaper than the best is chosen: seven are left."""
     cheap = system("cheap", wrong(5), wrong(5), price=cost(parameters=9_000, flops=1e6))
     rest = [system(f"s{i}", wrong(5), wrong(5), price=cost(parameters=7_000 + i, flops=1e9)) for i in range(8)]
-    assert "7 of the 7 others are tied with s0 as well" in compared(cheap, *rest, prefer="cheapest").verdict
+    assert "cannot separate s0 from 7 of the 7 others" in compared(cheap, *rest, prefer="cheapest").verdict
 
 
 ABOUT = {key: value for key, value in corpus().items() if key not in {"dev_in_train", "test_in_train"}}

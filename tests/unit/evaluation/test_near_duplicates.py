@@ -9,7 +9,14 @@ import polars as pl
 import pytest
 
 from epigram.evaluation.quality.data_quality import DataQuality, Pair, Suspect, write_quality
-from epigram.evaluation.quality.label_noise import confident_joint, find_suspects, noise_counts, self_confidence
+from epigram.evaluation.quality.label_noise import (
+    Suspects,
+    confident_joint,
+    find_suspects,
+    noise_counts,
+    self_confidence,
+    wrong_probability,
+)
 from epigram.evaluation.quality.near_duplicates import BAND_ROWS, BANDS, find_near_duplicates, signatures
 from epigram.text.tokens.characters import cosines, ngram_sets
 
@@ -147,6 +154,31 @@ def test_a_label_that_is_never_predicted_for_its_rows_accuses_nobody() -> None:
     assert find_suspects(probabilities, np.array([0, 0, 1, 1, 0])).rows.tolist() == []
 
 
+def test_the_probability_that_a_label_is_wrong_follows_from_the_most_confident_disagreements() -> None:
+    """Of 200 predictions, 4 of the 20 most confident ones disagree: e = 4.5 / 21. By hand for p = 0.3 and q = 0.7."""
+    sure = np.where(np.arange(200) < 20, 0.99, 0.7)
+    labels = np.where(np.arange(200) < 4, 1, 0)
+    labels[100] = 1
+    suspects = Suspects(rows=np.array([0, 100]), given=np.array([1, 1]), likely=np.array([0, 0]), margin=np.zeros(2))
+    e = 4.5 / 21
+    wanted = [1.0, e * (0.7 - e) / ((1 - 2 * e) * 0.3)]
+    assert wrong_probability(np.stack([sure, 1 - sure], 1), labels, suspects) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.1, 0.2])
+def test_the_expected_number_of_wrong_labels_is_not_too_low(rate: float) -> None:
+    """Labels are flipped with a known rate; the calibrated probabilities separate the two classes only in part."""
+    draw = np.random.default_rng(0)
+    truth = draw.integers(0, 2, 20_000)
+    flipped = draw.random(20_000) < rate
+    margin = 1.5 * (2 * truth - 1) + draw.normal(0, 1, 20_000)  # log-odds are 3 times the margin
+    one = rate + (1 - 2 * rate) / (1 + np.exp(-3 * margin))
+    probabilities, labels = np.stack([1 - one, one], 1), np.where(flipped, 1 - truth, truth)
+    suspects = find_suspects(probabilities, labels)
+    found, expected = flipped[suspects.rows].sum(), wrong_probability(probabilities, labels, suspects).sum()
+    assert 0.85 * found < expected < 2 * found
+
+
 def test_right_labels_alone_give_no_suspect() -> None:
     assert len(find_suspects(np.eye(3)[[0, 1, 2, 1]], np.array([0, 1, 2, 1])).rows) == 0
 
@@ -192,7 +224,7 @@ def test_the_estimate_drops_no_pair_that_the_similarity_allows() -> None:
 def test_the_lists_of_rows_have_no_formulas(tmp_path: Path) -> None:
     suspect = Suspect(row=1, label="-1", likely_label="+1", margin=-0.5, text="=HYPERLINK(1)")
     pair = Pair(row=1, label="a", other_row=2, other_label="@b", similarity=0.9, text="-0.5", other_text="+1 good")
-    write_quality(tmp_path, DataQuality(rows=2, suspects=[suspect], pairs=[pair]))
+    write_quality(tmp_path, DataQuality(rows=2, suspects=[suspect], pairs=[pair]), "")
     found, near = (
         pl.read_csv(tmp_path / f"{name}.csv", infer_schema=False) for name in ("suspects", "near_duplicates")
     )

@@ -83,11 +83,8 @@ def test_at_most_twenty_pairs_are_listed() -> None:
     assert [pair.predicted for pair in pairs[1:]] == names(20)[1:]  # c00 as c01, c02, …
 
 
-def test_sixty_labels_are_all_shown_without_a_list_of_pairs() -> None:
-    counts = cells(np.ones((60, 60), int))
-    assert confusion(names(60), counts).labels == names(60)
-    assert confused_pairs(names(60), counts) == []
-    assert len(confused_pairs(names(61), cells(np.ones((61, 61), int)))) == 20
+def test_sixty_labels_are_all_shown() -> None:
+    assert confusion(names(60), cells(np.ones((60, 60), int))).labels == names(60)
 
 
 def test_the_table_of_labels_keeps_each_label_s_threshold() -> None:
@@ -196,3 +193,10 @@ def test_a_large_matrix_describes_no_single_cells(classes: int, described: int) 
     drawn = [each for each in root.iter() if each.get("fill") == charts.ACCENT]
     assert len(drawn) == classes**2
     assert sum(each.get("aria-label") is not None for each in drawn) == described
+
+
+def test_a_cell_of_the_matrix_has_its_share_and_its_number_of_rows() -> None:
+    metrics: Any = SimpleNamespace(labels=["a", "b"], confusion=[[0, 0, 1_500], [0, 1, 500], [1, 1, 7]])
+    root = ElementTree.fromstring(charts.confusion(metrics))
+    texts = [each.text for each in root.iter() if each.text and not len(each)]
+    assert [text for text in texts if text[0].isdigit()] == ["75%", "1,500", "25%", "500", "100%", "7"]

@@ -86,7 +86,16 @@ def compare(
         chosen_seed=chosen_seed,
         cheapest_tied=None if decision.cheapest is None else rows[decision.cheapest].system,
         optimism=optimism,
-        verdict=describe(rows[: len(ranked)], decision, chosen_seed, best, prefer, optimism, of_choice),
+        verdict=describe(
+            rows[: len(ranked)],
+            decision,
+            chosen_seed,
+            best,
+            prefer,
+            corpus.rows.get("dev") or corpus.rows["train"],
+            optimism,
+            of_choice,
+        ),
         rows=rows,
     )
 

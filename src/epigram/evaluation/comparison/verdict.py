@@ -20,16 +20,21 @@ def describe(
     seed: int,
     best: Metrics,
     prefer: Preference,
+    texts: int,
     optimism: float,
     of_choice: float | None = None,
 ) -> str:
     """Return the verdict; `rows` begin with the best system, `best`, and `decision` chooses one as `prefer` says.
 
+    `texts` is the number of development texts.
+
     Without a test set, the chosen system's score is out of fold, less the optimism `of_choice`.
     """
     metric, chosen = best.score, rows[decision.place]
     ahead = any(rows[n].dev_score > rows[0].dev_score for n in decision.refused)
-    choice = _tied(chosen, rows[0], seed, metric, prefer) if decision.place else _best(chosen, seed, metric, ahead)
+    choice = _best(chosen, seed, metric, ahead)
+    if decision.place:
+        choice = _tied(chosen, rows[0], seed, metric, prefer, texts)
     where = "on the test set"
     if of_choice is not None:
         less = f", {'plus' if is_loss(metric) else 'less'} the expected optimism of the choice, "
@@ -38,7 +43,7 @@ def describe(
         f"and reaches {score_text(metric, chosen.test_score, '%')} {where} ({level(best.confidence)} interval "
         f"{' to '.join(ends_of(metric, chosen.test_low, chosen.test_high))})."
     )
-    why_not, others = _refused(rows, decision, metric), _others(rows, decision)
+    why_not, others = _refused(rows, decision, metric), _others(rows, decision, metric, texts)
     too_good = _optimism(rows[0], len(rows) - len(decision.refused), optimism, metric)
     found = choice, reached, why_not, others, too_good
     return " ".join(part for part in found if part)
@@ -54,14 +59,14 @@ def _best(chosen: Row, seed: int, metric: str, ensemble_ahead: bool) -> str:
     )
 
 
-def _tied(chosen: Row, best: Row, seed: int, metric: str, prefer: Preference) -> str:
+def _tied(chosen: Row, best: Row, seed: int, metric: str, prefer: Preference, texts: int) -> str:
     why = f"It needs {abbreviate(chosen.flops)} FLOPs per text instead of {abbreviate(best.flops)}"
     if prefer == "best":
         why = f"It has the lowest development log loss, {chosen.dev_loss:.4g} instead of {best.dev_loss:.4g},"
     own, other = (score_text(metric, row.dev_score, "%") for row in (chosen, best))
     return (
-        f"Use {chosen.system} (seed {seed}): its development {title_of(metric)}, {own}, is tied with the "
-        f"best, {other} of {best.system}. {why}"
+        f"Use {chosen.system} (seed {seed}): {texts:,} development texts cannot separate its {title_of(metric)}, "
+        f"{own}, from the best, {other} of {best.system}. {why}"
     )
 
 
@@ -78,23 +83,26 @@ def _refused(rows: Sequence[Row], decision: Ranking, metric: str) -> str:
     )
 
 
-def _others(rows: Sequence[Row], decision: Ranking) -> str:
-    """Return what is said about the other systems that are tied with the best and can be chosen."""
+def _others(rows: Sequence[Row], decision: Ranking, metric: str, texts: int) -> str:
+    """Return a sentence about the other systems that are tied with the best and can be chosen."""
     chosen, tied = rows[decision.place], [rows[n] for n in decision.possible if n != decision.place]
     if not tied:
         ahead = len(rows) > 1 and all(row.outcome != "tie" for row in rows)
         return "It is significantly better than every other system on the development set." if ahead else ""
     best, of, than = "it", "", ""
     if decision.place:  # the ties are with the best, which is not the chosen one
-        best, of, than = f"{rows[0].system} as well", f" of {chosen.system}", f" than {chosen.system}"
+        best, of, than = rows[0].system, f" of {chosen.system}", f" than {chosen.system}"
     few, others = len(tied) <= MAX_NAMED, len(rows) - len({0, decision.place})
-    names = join_names([row.system for row in tied]) if few else f"{len(tied)} of the {others} others"
-    tie = f"{names} {'is' if len(tied) == 1 else 'are'} tied with {best}"
+    scored = [f"{row.system} ({score_text(metric, row.dev_score, '%')})" for row in tied]
+    names = join_names(scored) if few else f"{len(tied)} of the {others} others"
+    tie = f"{texts:,} development texts cannot separate {best} from {names}"
     cheapest = min(tied, key=lambda row: (row.flops, row.parameters_pruned))
     if cheapest.flops >= chosen.flops:
-        return f"{tie}, but not cheaper{than}."
+        return f"{tie}, which {'is' if len(tied) == 1 else 'are'} not cheaper{than}."
     cost = f"{abbreviate(cheapest.flops)} FLOPs per text instead of {abbreviate(chosen.flops)}{of}"
-    return f"{tie} and needs {cost}." if len(tied) == 1 else f"{tie}; {cheapest.system} is the cheapest, with {cost}."
+    return (
+        f"{tie}, which needs {cost}." if len(tied) == 1 else f"{tie}; {cheapest.system} is the cheapest, with {cost}."
+    )
 
 
 def _optimism(row: Row, scores: int, optimism: float, metric: str) -> str:

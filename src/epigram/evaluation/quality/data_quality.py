@@ -3,8 +3,10 @@
     suspects.csv          rows whose label is suspected to be wrong, the most suspicious first
     near_duplicates.csv   pairs of similar texts with different labels, the most similar first, at most 1,000
     learning_curve.json   accuracy by number of training rows, and with twice the rows
+    findings.json         the findings in numbers, for the first screen of the report
 
-A run copies them into its folder. A text that a spreadsheet program would run as a formula begins with an apostrophe.
+A run copies the first three into its folder. A text that a spreadsheet program would run as a formula begins with an
+apostrophe.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from epigram.evaluation.quality.learning_curve import LearningCurve
 
 SUSPECTS, NEAR_DUPLICATES, LEARNING_CURVE = "suspects.csv", "near_duplicates.csv", "learning_curve.json"
+FINDINGS = "findings.json"
 FILES = (SUSPECTS, NEAR_DUPLICATES, LEARNING_CURVE)
 
 
@@ -56,6 +59,7 @@ class DataQuality:
     accuracy: float = 0.0  # accuracy of the predictions
     compared: int = 0  # different texts that were compared with each other
     suspects: list[Suspect] = field(default_factory=list)
+    expected_wrong: float = 0.0  # upper estimate of the number of suspects whose label is wrong
     pairs: list[Pair] = field(default_factory=list)  # the most similar pairs
     pair_count: int = 0  # number of all pairs, also of pairs that `pairs` lacks
     curve: LearningCurve | None = None
@@ -63,8 +67,19 @@ class DataQuality:
     curve_reason: str = ""  # why there is no learning curve
 
 
-def write_quality(folder: Path, quality: DataQuality) -> None:
-    """Write the three files into `folder`."""
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """Number of suspected labels, an upper estimate of how many are wrong, and what more labels would do."""
+
+    suspects: int
+    expected_wrong: float
+    outlook: str
+
+
+def write_quality(folder: Path, quality: DataQuality, outlook: str) -> None:
+    """Write the four files into `folder`; `outlook` is a sentence about the learning curve, "" without one."""
+    found = Findings(suspects=len(quality.suspects), expected_wrong=quality.expected_wrong, outlook=outlook)
+    write_json(folder / FINDINGS, asdict(found))
     _write_csv(folder / SUSPECTS, Suspect, quality.suspects)
     _write_csv(folder / NEAR_DUPLICATES, Pair, quality.pairs)
     curve = asdict(quality.curve) if quality.curve else None

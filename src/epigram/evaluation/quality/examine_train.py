@@ -12,7 +12,7 @@ from epigram.data.validation.row_index import TRAIN, LabelCodes
 from epigram.data.validation.splits import assign_folds
 from epigram.evaluation.arrays import Ints
 from epigram.evaluation.quality.data_quality import DataQuality, Pair, Suspect
-from epigram.evaluation.quality.label_noise import find_suspects
+from epigram.evaluation.quality.label_noise import find_suspects, wrong_probability
 from epigram.evaluation.quality.learning_curve import MIN_SIZES, LearningCurve, learning_curve
 from epigram.evaluation.quality.near_duplicates import find_near_duplicates
 from epigram.evaluation.quality.out_of_fold import OutOfFold, predict_out_of_fold, text_features
@@ -96,6 +96,7 @@ def _judge(judged: pl.DataFrame, corpus: ValidatedCorpus, found: dict[str, Any])
             Suspect(row=line["row"], label=line["label"], likely_label=names[likely], margin=margin, text=line["text"])
             for line, likely, margin in zip(lines, suspects.likely.tolist(), suspects.margin.tolist(), strict=True)
         ],
+        expected_wrong=float(wrong_probability(predicted.probabilities, labels, suspects).sum()),
         curve=curve,
         curve_reason=curve_reason,
     )

@@ -11,6 +11,9 @@ import numpy as np
 
 from epigram.evaluation.arrays import Bools, Floats, Ints, ratio
 
+MOST_CONFIDENT = 0.1  # share of the predictions whose disagreements are taken for wrong labels
+FEWEST = 20  # rows in that share
+
 
 @dataclass(frozen=True)
 class Suspects:
@@ -35,6 +38,21 @@ def find_suspects(probabilities: Floats, labels: Ints) -> Suspects:
     margin = probabilities[rows, likely] - probabilities[rows, given]
     order = np.argsort(-margin, kind="stable")
     return Suspects(rows[order], given[order], likely[order], margin[order])
+
+
+def wrong_probability(probabilities: Floats, labels: Ints, suspects: Suspects) -> Floats:
+    """Return an upper estimate of the probability that each suspected label is wrong, (S,), by Bayes' rule.
+
+    The rate e of wrong labels is at most the share of the most confident predictions that disagree with their label,
+    because confident predictions are the least often wrong themselves. A label that is given with probability p and
+    whose likely label has q is wrong with probability e (q - e) / ((1 - 2e) p), at most 1.
+    """
+    confident = np.argsort(-probabilities.max(1), kind="stable")[: max(FEWEST, round(MOST_CONFIDENT * len(labels)))]
+    disagree = int((probabilities[confident].argmax(1) != labels[confident]).sum())
+    rate = min((disagree + 0.5) / (len(confident) + 1), 0.49)  # Jeffreys' estimate: never 0
+    given, likely = (probabilities[suspects.rows, each] for each in (suspects.given, suspects.likely))
+    wrong = rate * np.maximum(likely - rate, 0.0) / ((1 - 2 * rate) * np.maximum(given, 1e-9))
+    return np.asarray(np.minimum(wrong, 1.0))
 
 
 def self_confidence(probabilities: Floats, labels: Ints) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from dataclasses import asdict, dataclass, field
 from itertools import chain, count
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from epigram.core.config_types import validate_as
 from epigram.core.errors import EpigramError
 from epigram.core.files import atomic_folder, read_json, sha256, write_json
+from epigram.core.machine import describe_machine
 from epigram.evaluation.quality.data_quality import FILES
 from epigram.process.display import echo
 from epigram.process.outcome import Outcome
@@ -45,6 +47,7 @@ class Run:
     revision: str
     wall_seconds: float
     stages: dict[str, StageResult]
+    finished: str = field(default_factory=lambda: time.strftime("%Y-%m-%d %H:%M"))
     failure: Outcome | None = None
     comparison: dict[str, Any] = field(default_factory=dict)  # empty if nothing was compared
 
@@ -76,6 +79,8 @@ class Run:
             "name": self.name,
             "dataset": self.dataset,
             "revision": self.revision,
+            "finished": self.finished,
+            "machine": describe_machine(),
             "wall_seconds": round(self.wall_seconds, 3),
             "executed": self.executed,
             "stages": {name: asdict(record) for name, record in self.stages.items()},
@@ -109,7 +114,8 @@ def write_run(run: Run, graph: Graph, workspace: Workspace) -> Path:
         if run.comparison and summary_file:
             from epigram.report.page import render_run
 
-            render_run(summary_file.with_name("report.html"), temporary / "report.html", run.as_json())
+            facts = run.as_json() | {"name": folder.name, "model": f"runs/{folder.name}/model"}
+            render_run(summary_file.with_name("report.html"), temporary / "report.html", facts)
             shutil.copytree(summary_file.with_name("chosen"), temporary / "model")
         for file in filter(None, map(graph.find, FILES)):
             shutil.copyfile(file, temporary / file.name)

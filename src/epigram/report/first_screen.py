@@ -1,0 +1,121 @@
+"""First screen of a report, in plain words: how good the chosen system is, where it fails, and what to do next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from epigram.evaluation.comparison.formats import ends_of, join_names, level, percent, score_text
+from epigram.evaluation.metrics.primary import is_loss, title_of
+from epigram.evaluation.quality.data_quality import Findings
+from epigram.evaluation.records.results import ClassScores, Metrics
+from epigram.evaluation.records.summary import Row, Summary
+from epigram.report.classes import confused_pairs
+
+WIDE = 0.1  # an interval that is wider needs more test texts
+WEAK = 0.05  # a label whose F1 is so much below the mean needs more texts
+MAX_NAMED = 6  # maximum number of systems that are listed by name
+
+
+@dataclass(frozen=True)
+class FirstScreen:
+    """Sentences about the chosen system; each of `certainty` is a paragraph."""
+
+    certainty: list[str]
+    failures: list[str]
+    steps: list[str]
+
+
+def first_screen(summary: Summary, metrics: Metrics, findings: Findings | None) -> FirstScreen:
+    """Return the sentences about the chosen system, whose `metrics` are given."""
+    row = next(row for row in summary.rows if row.outcome == "chosen")
+    weakest = _weakest(summary, metrics)
+    failures = [_weakest_sentence(weakest, summary)] if weakest else []
+    certainty = [" ".join(_reached(summary, row, metrics)), _separation(summary)]
+    steps = _steps(findings, weakest, row.macro_f1)
+    return FirstScreen(
+        *([sentence for sentence in each if sentence] for each in (certainty, [*failures, *_confusion(metrics)], steps))
+    )
+
+
+def _reached(summary: Summary, row: Row, metrics: Metrics) -> list[str]:
+    """Return the expected score on new texts with its range, what limits it, and the score of a constant answer."""
+    sure, texts = level(summary.confidence), summary.splits["test"] or summary.splits["train"]
+    ends = [f"{100 * end:.0f}" for end in (row.test_low, row.test_high)]
+    if summary.score == "accuracy":
+        said = (
+            f"About {100 * row.test_score:.0f} of 100 new texts get the right label; with {sure} certainty, it is "
+            f"between {ends[0]} and {ends[1]} of 100."
+        )
+    else:
+        value = score_text(summary.score, row.test_score, "%")
+        between = " and ".join(ends_of(summary.score, row.test_low, row.test_high))
+        score = title_of(summary.score)
+        said = f"On new texts, its {score} is about {value}; with {sure} certainty, it is between {between}."
+    sentences = [said]
+    if row.test_high - row.test_low > WIDE and not is_loss(summary.score):
+        sentences.append(f"The range is wide because only {texts:,} texts test it: four times as many would halve it.")
+    if summary.score == "accuracy":
+        most = max(metrics.classes, key=lambda each: each.support)
+        share = most.support / sum(each.support for each in metrics.classes)
+        sentences.append(f"The same answer “{most.label}” for every text would be right for {100 * share:.0f} of 100.")
+    return sentences
+
+
+def _separation(summary: Summary) -> str:
+    """Return which systems the development texts cannot separate, and how many systems are worse.
+
+    The random baseline, the only system without parameters, is left out.
+    """
+    ranked = [row for row in summary.rows if row.outcome != "unranked" and row.parameters_pruned]
+    close = [row for row in ranked if row.outcome != "worse"]
+    worse, texts = len(ranked) - len(close), f"{summary.splits.get('dev') or summary.splits['train']:,} texts"
+    if len(ranked) < 2:
+        return ""
+    others = f"the other {f'{worse} systems' if worse > 1 else 'system'}"
+    if len(close) == 1:
+        return f"{texts} show that it is better than {others}."
+    scores = [f"{row.system} ({score_text(summary.score, row.dev_score)})" for row in close]
+    named = join_names(scores) if len(close) <= MAX_NAMED else f"the best {len(close)} systems"
+    rest = f" {others[:1].upper()}{others[1:]} {'are' if worse > 1 else 'is'} worse." if worse else ""
+    return f"{texts} cannot separate {named}: the differences may be chance.{rest}"
+
+
+def _weakest(summary: Summary, metrics: Metrics) -> ClassScores | None:
+    words = summary.score == "token_f1" and metrics.tokens is not None
+    classes = metrics.tokens.classes if words and metrics.tokens else metrics.classes
+    known = [each for each in classes if each.support]
+    return min(known, key=lambda each: each.f1) if len(known) > 1 else None
+
+
+def _weakest_sentence(each: ClassScores, summary: Summary) -> str:
+    what = "words" if summary.score == "token_f1" else "texts"
+    return (
+        f"“{each.label}” is the weakest label (F1 {percent(each.f1)}): {percent(each.recall)}% of its {each.support:,} "
+        f"test {what} are found, and {percent(each.precision)}% of the {what} that get this label are right."
+    )
+
+
+def _confusion(metrics: Metrics) -> list[str]:
+    """Return the most frequent confusion of two labels; none for several labels a text."""
+    pairs = confused_pairs(metrics.labels, metrics.confusion) if metrics.confusion else []
+    if not pairs:
+        return []
+    pair, seeds = pairs[0], len(metrics.seeds)
+    gold = seeds * next(each.support for each in metrics.classes if each.label == pair.gold)
+    together = f" ({seeds} seeds together)" if seeds > 1 else ""
+    return [
+        f"The most frequent error: {pair.rows:,} of {gold:,} “{pair.gold}” texts get the label "
+        f"“{pair.predicted}”{together}."
+    ]
+
+
+def _steps(findings: Findings | None, weakest: ClassScores | None, mean: float) -> list[str]:
+    """Return what improves the model: the labels to check, and the labels to add."""
+    found = findings or Findings(suspects=0, expected_wrong=0.0, outlook="")
+    check = (
+        f"Check the {found.suspects:,} suspected labels (section Data quality), of which at most about "
+        f"{found.expected_wrong:,.0f} are wrong; correct these and train again."
+    )
+    weak = weakest is not None and weakest.f1 < mean - WEAK
+    more = f"If you label more texts, begin with texts of “{weakest.label}”." if weak and weakest else ""
+    return [check if found.suspects else "", f"{found.outlook}." if found.outlook else "", more]

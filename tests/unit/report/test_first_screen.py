@@ -1,0 +1,82 @@
+"""First screen of the report: its sentences say the known score, range, ties, weakest label, error and next steps."""
+
+from __future__ import annotations
+
+import pytest
+
+from epigram.core.config_types import validate_as
+from epigram.evaluation.comparison.comparison import compare
+from epigram.evaluation.quality.data_quality import Findings
+from epigram.evaluation.records.results import Evaluated
+from epigram.evaluation.records.summary import Corpus
+from epigram.report.first_screen import FirstScreen, first_screen
+from tests.support.evaluation_samples import corpus, cost, system
+
+NOTHING = Findings(suspects=0, expected_wrong=0.0, outlook="")
+
+
+def screen(*evaluations: Evaluated, findings: Findings = NOTHING) -> FirstScreen:
+    """Return the first screen of a comparison, which chooses the system `good`."""
+    summary = compare(validate_as(Corpus, corpus()), evaluations, 0.05)
+    assert summary.chosen_system == "good"
+    return first_screen(summary, evaluations[0].metrics, findings)
+
+
+def wrong(count: int) -> list[set[int]]:
+    return [set(range(count))]
+
+
+def test_the_score_is_said_with_its_range_and_compared_with_a_constant_answer() -> None:
+    """18 of 100 test texts are wrong; the labels alternate, so that 50 of 100 texts have each."""
+    made = system("good", wrong(1), wrong(18))
+    low, high = made.metrics.test_score.low, made.metrics.test_score.high
+    assert screen(made).certainty == [
+        f"About 82 of 100 new texts get the right label; with 95% certainty, it is between {100 * low:.0f} and "
+        f"{100 * high:.0f} of 100. The range is wide because only 100 texts test it: four times as many would halve "
+        "it. The same answer “neg” for every text would be right for 50 of 100."
+    ]
+
+
+def test_a_narrow_range_is_not_called_wide() -> None:
+    (said,) = screen(system("good", wrong(1), wrong(1))).certainty
+    assert said.startswith("About 99 of 100") and "wide" not in said
+
+
+def test_systems_that_the_texts_cannot_separate_are_named_with_their_scores_and_the_rest_is_counted() -> None:
+    systems = [system("good", wrong(1), wrong(1)), system("near", wrong(3), wrong(1))]
+    worse = [system(name, wrong(40), wrong(40)) for name in ("bad", "poor")]
+    random = system("random", wrong(2), wrong(2), price=cost(parameters=0, flops=0))
+    said = "100 texts cannot separate good (99.0) and near (97.0): the differences may be chance."
+    assert screen(*systems, random).certainty[1:] == [said]
+    assert screen(*systems, *worse).certainty[1:] == [f"{said} The other 2 systems are worse."]
+    assert screen(systems[0], worse[0]).certainty[1:] == ["100 texts show that it is better than the other system."]
+
+
+def test_the_weakest_label_and_the_most_frequent_error_are_counted() -> None:
+    """Every second text is neg: of the first 20 texts, the 10 neg ones get the label pos."""
+    found = screen(system("good", wrong(1), [set(range(0, 20, 2))]))
+    assert found.failures == [
+        "“neg” is the weakest label (F1 88.9): 80.0% of its 50 test texts are found, and 100.0% of the texts that get "
+        "this label are right.",
+        "The most frequent error: 10 of 50 “neg” texts get the label “pos”.",
+    ]
+    assert found.steps == []  # F1 88.9 and 90.9: no label needs more texts than the other
+    seeds = system("good", wrong(1) * 2, [{0, 2}, {0}])
+    assert "3 of 100 “neg” texts get the label “pos” (2 seeds together)." in screen(seeds).failures[1]
+
+
+def test_a_system_without_errors_has_no_most_frequent_error() -> None:
+    assert len(screen(system("good", wrong(1), wrong(0))).failures) == 1
+
+
+@pytest.mark.parametrize(("errors", "weak"), [(30, True), (10, False)])
+def test_the_next_steps_are_labels_to_check_and_to_add(errors: int, weak: bool) -> None:
+    """Neg texts are labelled pos: with 30 of 50, the F1 of neg is 57.1, and 18 points below the one of pos."""
+    findings = Findings(suspects=1_234, expected_wrong=56.4, outlook="More labels are expected to help: 80% now")
+    found = screen(system("good", wrong(1), [set(range(0, 2 * errors, 2))]), findings=findings)
+    assert found.steps == [
+        "Check the 1,234 suspected labels (section Data quality), of which at most about 56 are wrong; correct these "
+        "and train again.",
+        "More labels are expected to help: 80% now.",
+        *(["If you label more texts, begin with texts of “neg”."] if weak else []),
+    ]
