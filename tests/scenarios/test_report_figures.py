@@ -166,7 +166,7 @@ def test_flops_are_those_of_one_text_everywhere(shop: Workshop) -> None:
         assert [point["flops"] for point in record["tradeoff"] if point["depth"] == 1] == [flops]
     assert read(shop, "report/metrics.json")["systems"]["transformer"]["flops"] == flops
     assert line_of(cells(section(shop, "<h3>Depth</h3>")), "1")[3] == abbreviate(flops)
-    assert line_of(cells(section(shop, 'id="comparison"')), "transformer")[6] == abbreviate(flops)
+    assert line_of(cells(section(shop, 'id="comparison"')), "transformer")[8] == abbreviate(flops)
     assert figure(shop, "FLOPs per text") == abbreviate(flops)
     assert markdown_cells(read(shop, "report/comparison.md"))["FLOPs per text"] == abbreviate(flops)
 
@@ -181,7 +181,7 @@ def test_parameters_before_and_after_pruning_are_the_same_everywhere(shop: Works
     assert f"* parameters: {row.parameters_pruned:,}\n" in card
     table = cells(section(shop, "<h3>Depth</h3>"))
     assert [line_of(table, "3")[2], line_of(table, "1")[2]] == shown.split(" → ")
-    assert line_of(cells(section(shop, 'id="comparison"')), "transformer")[5] == shown
+    assert line_of(cells(section(shop, 'id="comparison"')), "transformer")[7] == shown
     assert figure(shop, "parameters") == shown
     assert {line[6] for line in cells(section(shop, "<h3>Seeds</h3>"))[1:]} == {shown}
     assert markdown_cells(read(shop, "report/comparison.md"))["parameters"] == shown

@@ -94,7 +94,8 @@ def test_the_page_of_a_run_says_who_is_left_out_of_the_choices(tmp_path: Path) -
     summary = asdict(compared())
     rows = [{**row, "ms_per_text": 1.0, "megabytes": 1.0} for row in summary.pop("rows")]
     about = {"name": "first", "revision": "0123", "wall_seconds": 1.0, "executed": 1, "stages": {}, "systems": rows}
-    (tmp_path / "page.html").write_text("<!-- the run -->")
+    about |= {"finished": "2026-11-28", "machine": "a CPU", "model": "model"}
+    (tmp_path / "page.html").write_text("<!-- run --><!-- /run -->")
     render_run(tmp_path / "page.html", tmp_path / "report.html", {**summary, **about})
     text = (tmp_path / "report.html").read_text()
     assert "Left out, because its development score is not that of the student: small." in text
