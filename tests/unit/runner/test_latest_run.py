@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from epigram.core.files import read_json, sha256
 from epigram.process.outcome import Outcome
 from epigram.runner.dvc.graph import Graph, Stage
-from epigram.runner.runs.publish import Run, write_run
+from epigram.runner.runs.publish import Run, StageResult, write_run
 from epigram.runner.workspace.workspace import Workspace
 
 
@@ -39,6 +40,27 @@ def written(main: Path, name: str, failure: Outcome | None = None) -> Path:
         (folder / "model").mkdir()
         (folder / "model" / "model.safetensors").write_text(f"weights of {name}")
     return folder
+
+
+@pytest.mark.parametrize(
+    ("seconds", "about", "latest"),
+    [
+        (0.0, {}, "first"),
+        (2.5, {}, "again"),
+        (0.0, {"dataset": "other"}, "again"),
+        (0.0, {"revision": "other"}, "again"),
+        (0.0, {"comparison": {"rows": [{"system": "b"}]}}, "again"),
+    ],
+)
+def test_a_run_with_nothing_to_do_is_not_the_latest(
+    seconds: float, about: dict[str, Any], latest: str, tmp_path: Path
+) -> None:
+    place, stages = Workspace(tmp_path, tmp_path, "unknown"), Graph({}, frozenset())
+    facts = {"dataset": "toy", "revision": "one", "wall_seconds": 1.0, "comparison": {"rows": [{"system": "a"}]}}
+    for name, worked, changed in (("first", 9.0, {}), ("again", seconds, about)):
+        done = {"fit": StageResult(state="Completed" if worked else "Cached", seconds=worked)}
+        write_run(Run(name=name, stages=done, **{**facts, **changed}), stages, place)
+    assert (tmp_path / "runs" / "latest").readlink() == Path(latest)
 
 
 def test_a_failed_run_never_replaces_a_complete_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,7 +103,8 @@ def comparison(graph: Graph, workspace: Workspace) -> dict[str, Any]:
 def write_run(run: Run, graph: Graph, workspace: Workspace) -> Path:
     """Write runs/NAME/ with summary.json, report.html, model/ (the chosen model) and the files about data quality.
 
-    If the run succeeded, runs/latest points to it. A failed run never replaces a complete one of its name: it is
+    If the run succeeded, runs/latest points to it, unless no stage ran and the comparison equals the comparison in
+    runs/latest, whose report has the times of the stages. A failed run never replaces a complete one of its name: it is
     written to runs/NAME-failed. Returns the folder.
     """
     runs, summary_file = workspace.main / "runs", graph.find("summary.json")
@@ -119,11 +120,19 @@ def write_run(run: Run, graph: Graph, workspace: Workspace) -> Path:
             shutil.copytree(summary_file.with_name("chosen"), temporary / "model")
         for file in filter(None, map(graph.find, FILES)):
             shutil.copyfile(file, temporary / file.name)
-    if not run.code:
-        set_link(folder.parent / "latest", run.name)
+    if not run.code and not _repeats(run, runs / "latest"):
+        set_link(runs / "latest", run.name)
     if folder.name != run.name:
         echo(f"note: runs/{run.name} is a complete run and stays; this one is in runs/{folder.name}", file=sys.stderr)
     return folder
+
+
+def _repeats(run: Run, latest: Path) -> bool:
+    """Return whether no stage of the run was executed and the complete run `latest` has an equal comparison."""
+    if run.executed or not run.comparison or not _is_complete(latest):
+        return False
+    before, after = read_json(latest / "summary.json"), run.as_json()
+    return all(before.get(key) == after[key] for key in ("dataset", "revision", "systems"))
 
 
 def _is_complete(folder: Path) -> bool:
