@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ import typer
 from epigram.cli.options import Changes, Dataset, Ray, Seeds, Systems, make_request
 from epigram.cli.projects.project import find_flow
 from epigram.core.errors import ParameterError
+from epigram.process.display import echo
 
 if TYPE_CHECKING:
     from epigram.runner.workspace.request import Request
@@ -51,7 +53,11 @@ def main(
     )
     from epigram.cli.runs.run_report import print_run
     from epigram.runner.prefect.execution import execute
+    from epigram.runner.workspace.pinned_checkpoints import pin_checkpoints
 
+    params = request.root / "params.yaml"
+    for told in pin_checkpoints(params) if params.is_file() else []:
+        echo(told, file=sys.stderr)
     if search:
         _search(request, search, started)
     print_run(execute(request, flow), request.root)

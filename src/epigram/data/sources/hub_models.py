@@ -76,6 +76,14 @@ def find_files(checkpoint: str) -> list[RepoSibling]:
     return _allowed_files(checkpoint, info.siblings or [])
 
 
+def newest_commit(checkpoint: str) -> str:
+    """Return the hash of the newest commit of hub:ORG/NAME. Raises the errors of `translate_hub_errors`."""
+    from huggingface_hub import HfApi
+
+    with translate_hub_errors(f"checkpoint {checkpoint!r}"):
+        return str(HfApi().model_info(checkpoint.removeprefix(HUB_PREFIX)).sha)
+
+
 def describe_files(files: Sequence[RepoSibling]) -> str:
     """Return the number of `files` and their size."""
     return f"{len(files)} files, {_megabytes(files):,.1f} MB"
