@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from itertools import chain, count
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from epigram.core.config_types import validate_as
 from epigram.core.errors import EpigramError
-from epigram.core.files import atomic_folder, read_json, sha256, write_json
+from epigram.core.files import atomic_folder, read_json, sha256, write_json, write_text
 from epigram.core.machine import describe_machine
 from epigram.evaluation.quality.data_quality import FILES
 from epigram.process.display import echo
@@ -122,9 +123,25 @@ def write_run(run: Run, graph: Graph, workspace: Workspace) -> Path:
             shutil.copyfile(file, temporary / file.name)
     if not run.code and not _repeats(run, runs / "latest"):
         set_link(runs / "latest", run.name)
+    if run.comparison:
+        _write_index(runs)
     if folder.name != run.name:
         echo(f"note: runs/{run.name} is a complete run and stays; this one is in runs/{folder.name}", file=sys.stderr)
     return folder
+
+
+def _write_index(runs: Path) -> None:
+    """Write runs/index.html, with all complete runs that have a comparison."""
+    from epigram.report.runs_index import IndexedRun, render_index
+
+    folders = [folder for folder in runs.glob("[!.]*") if not folder.is_symlink() and _is_complete(folder)]
+    folders.sort(key=lambda folder: (folder / "summary.json").stat().st_mtime)
+    found = []
+    for folder in folders:
+        with suppress(EpigramError):  # nothing was compared, or another version wrote it
+            found.append(IndexedRun.of(read_json(folder / "summary.json")))
+    if found:
+        write_text(runs / "index.html", render_index(found))
 
 
 def _repeats(run: Run, latest: Path) -> bool:

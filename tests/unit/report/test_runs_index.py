@@ -1,0 +1,41 @@
+"""Page runs/index.html: complete runs, newest first, with the chosen system, its score and interval."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from epigram.core.config_types import validate_as
+from epigram.evaluation.comparison.comparison import compare
+from epigram.evaluation.records.summary import Corpus
+from epigram.process.outcome import Outcome
+from epigram.runner.dvc.graph import Graph
+from epigram.runner.runs.publish import Run, write_run
+from epigram.runner.workspace.workspace import Workspace
+from tests.support.evaluation_samples import corpus, system
+from tests.support.report_tables import cells
+
+
+def compared(wrong: int) -> dict[str, Any]:
+    """Return the comparison of one system with `wrong` of 100 test texts."""
+    return asdict(compare(validate_as(Corpus, corpus()), [system("svm", [{1}], [set(range(wrong))])], 0.05))
+
+
+def test_the_index_lists_complete_runs_newest_first(tmp_path: Path) -> None:
+    place, stages = Workspace(tmp_path, tmp_path, "unknown"), Graph({}, frozenset())
+    facts: dict[str, Any] = {"dataset": "sample", "revision": "unknown", "wall_seconds": 1.0, "stages": {}}
+    for age, (name, comparison) in enumerate([("old", compared(20)), ("odd", {"rows": [{"system": "svm"}]})]):
+        folder = write_run(Run(name=name, comparison=comparison, finished="<then>", **facts), stages, place)
+        os.utime(folder / "summary.json", (age, age))
+    write_run(Run(name="bad", failure=Outcome.failed("fit", 65, "no good"), **facts), stages, place)
+    write_run(Run(name="new", comparison=compared(18), finished="2026-11-28 10:30", **facts), stages, place)
+    html = (tmp_path / "runs" / "index.html").read_text(encoding="utf-8")
+    _, *lines = cells(html)
+    assert [line[:5] for line in lines] == [
+        ["new", "2026-11-28 10:30", "sample", "svm", "accuracy 82.0%"],
+        ["old", "&lt;then&gt;", "sample", "svm", "accuracy 80.0%"],
+    ]
+    assert 'href="new/report.html"' in html
+    assert html.count('aria-roledescription="circle"') == 2
