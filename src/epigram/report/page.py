@@ -115,8 +115,8 @@ def render_run(page: Path, out: Path, run: Mapping[str, Any]) -> None:
     """Write the page of a run to `out`: the page that `compare` wrote, with the run's stages and measured speeds.
 
     `run` has name, finished, machine, model, revision, wall_seconds, executed, stages (name → state, seconds) and the
-    summary's fields, with the summary's rows under `systems`. `model` is the path to predict with. Raises
-    InputMissingError if `page` does not exist.
+    summary's fields, with the summary's rows under `systems`. `model` is the path to predict with, and
+    `previous`, if there is one, the IndexedRun of the run before. Raises InputMissingError if `page` does not exist.
     """
     summary = validate_as(Summary, {**run, "rows": run["systems"]})
     timed = [row for row in summary.rows if row.ms_per_text]

@@ -18,6 +18,7 @@ from epigram.evaluation.records.results import ClassifierAccuracy, Evaluated, Ex
 from epigram.evaluation.records.summary import Corpus
 from epigram.report.page import render, render_run
 from epigram.report.quality import describe_quality, outlook, render_quality
+from epigram.report.runs_index import IndexedRun
 from tests.support.evaluation_samples import corpus, cost, system
 
 EVIL = "<script>alert(1)</script> & 很好吃"
@@ -231,9 +232,20 @@ def test_a_run_adds_its_stages_and_the_speeds_it_measured(tmp_path, speed):
     for part in ("This run", "0123456789ab", "12.3 seconds", "train@a", "Completed", "the data page"):
         assert part in html
     assert "2026-11-28 09:37 · a CPU, 2 cores" in html
+    assert "Previous run" not in html
     assert '<code>epigram predict runs/first/model "a text"</code>' in html
     assert ("1.50" in html) == ("Speed on this machine" in html) == ("time per text" in html) == bool(speed)
     assert Tags(html).open == []
+
+
+def test_a_run_is_compared_with_the_run_before(tmp_path):
+    evaluations = [system("one", [{1}], [{2}])]
+    (tmp_path / "page.html").write_text(page(evaluations), encoding="utf-8")
+    run = run_of(asdict(compare(validate_as(Corpus, corpus()), evaluations, 0.05)))
+    before = IndexedRun("zero", "2026-11-27", "sample", "svm", "accuracy", 0.8, 0.7, 0.9)
+    render_run(tmp_path / "page.html", tmp_path / "report.html", run | {"previous": before})
+    html = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert 'run: <a href="../zero/report.html">zero</a>, svm, accuracy 80.0% (70.0 to 90.0)' in html
 
 
 def test_a_run_of_an_edited_tree_says_so(tmp_path):

@@ -12,6 +12,7 @@ from epigram.evaluation.comparison.comparison import compare
 from epigram.evaluation.records.summary import Corpus
 from epigram.process.outcome import Outcome
 from epigram.runner.dvc.graph import Graph
+from epigram.runner.runs import publish
 from epigram.runner.runs.publish import Run, write_run
 from epigram.runner.workspace.workspace import Workspace
 from tests.support.evaluation_samples import corpus, system
@@ -39,3 +40,7 @@ def test_the_index_lists_complete_runs_newest_first(tmp_path: Path) -> None:
     ]
     assert 'href="new/report.html"' in html
     assert html.count('aria-roledescription="circle"') == 2
+    latest, later = tmp_path / "runs" / "latest", Run(name="later", **facts)
+    assert (before := publish._previous(later, latest)) and before.name == "new"
+    assert publish._previous(Run(name="new", **facts), latest) is None
+    assert publish._previous(Run(name="later", **facts | {"dataset": "other"}), latest) is None

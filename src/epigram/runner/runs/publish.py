@@ -26,6 +26,7 @@ from epigram.runner.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from epigram.evaluation.records.summary import Summary
+    from epigram.report.runs_index import IndexedRun
 
 FAILED = "-failed"  # suffix of the folder name of a failed run
 EXECUTED_STATES = {"Completed", "Failed", "Cancelled"}
@@ -116,8 +117,12 @@ def write_run(run: Run, graph: Graph, workspace: Workspace) -> Path:
         if run.comparison and summary_file:
             from epigram.report.page import render_run
 
-            facts = run.as_json() | {"name": folder.name, "model": f"runs/{folder.name}/model"}
-            render_run(summary_file.with_name("report.html"), temporary / "report.html", facts)
+            about = {
+                "name": folder.name,
+                "model": f"runs/{folder.name}/model",
+                "previous": _previous(run, runs / "latest"),
+            }
+            render_run(summary_file.with_name("report.html"), temporary / "report.html", run.as_json() | about)
             shutil.copytree(summary_file.with_name("chosen"), temporary / "model")
         for file in filter(None, map(graph.find, FILES)):
             shutil.copyfile(file, temporary / file.name)
@@ -128,6 +133,16 @@ def write_run(run: Run, graph: Graph, workspace: Workspace) -> Path:
     if folder.name != run.name:
         echo(f"note: runs/{run.name} is a complete run and stays; this one is in runs/{folder.name}", file=sys.stderr)
     return folder
+
+
+def _previous(run: Run, latest: Path) -> IndexedRun | None:
+    """Return the run `latest` if it is complete, on the same data set, and not of the same name."""
+    from epigram.report.runs_index import IndexedRun
+
+    with suppress(EpigramError):
+        found = IndexedRun.of(read_json(latest / "summary.json")) if _is_complete(latest) else None
+        return found if found and found.dataset == run.dataset and found.name != run.name else None
+    return None
 
 
 def _write_index(runs: Path) -> None:
