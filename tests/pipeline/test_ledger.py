@@ -20,6 +20,7 @@ import pytest
 from epigram.cli.runs import retrain
 from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError, TryAgainError
 from epigram.core.files import sha256, write_text
+from epigram.data.sources.source import load_source
 from epigram.process.signals import Terminated
 from epigram.runner.champions import champion
 from epigram.runner.retraining import ledger
@@ -190,6 +191,55 @@ def test_corrected_labels_of_the_base_reach_the_data_set(shop: Shop) -> None:
     local.write_text(local.read_text().replace(",fine", ",great"))
     shop.live.rebuild()
     assert "labels:\n- bad\n- great\n- fine\nkeep" in (shop.root / "data" / "sources" / "shop_live.yaml").read_text()
+
+
+def test_a_label_appears_by_the_description_and_vanishes_with_its_rows(shop: Shop) -> None:
+    description = shop.root / "data" / "sources" / "shop_live.yaml"
+    shop.arrive("c.csv", reviews(10, "slang", seed=3).with_columns(stars=pl.lit("odd")))
+    advice = r'stars="odd" unknown label(.|\n)*list it under `labels` in data/sources/shop_live.yaml$'
+    with pytest.raises(DataError, match=advice.replace("stars", "label")):
+        shop.take()
+    description.write_text(description.read_text().replace("- good\n", "- good\n- odd\n"))
+    assert shop.take().rows == 10 and (shop.rows["label"] == "odd").sum() == 10
+    withdraw(shop.live, "c.csv")
+    assert "labels:\n- bad\n- good\nkeep" in description.read_text()
+    shop.arrive("d.csv", reviews(4, "slang", seed=4))
+    assert shop.take().rows == 4
+
+
+def test_the_name_of_a_new_label_stays_in_the_description(shop: Shop) -> None:
+    source, description = (shop.root / "data" / "sources" / f"{name}.yaml" for name in ("shop", "shop_live"))
+    source.write_text(source.read_text() + "label_names: {bad: schlecht, good: gut}\n")
+    text = description.read_text().replace("- good\n", "- good\n- odd\n")
+    description.write_text(text + "label_names: {bad: schlecht, good: gut, odd: seltsam}\n")
+    shop.arrive("c.csv", reviews(10, "slang", seed=3).with_columns(stars=pl.lit("odd")))
+    assert shop.take().rows == 10
+    shop.live.rebuild()
+    assert load_source("shop_live", description.parent).label_names == {
+        "bad": "schlecht",
+        "good": "gut",
+        "odd": "seltsam",
+    }
+
+
+def test_rows_follow_their_group_through_arrivals_and_a_rebuild(tmp_path: Path) -> None:
+    shop = small_shop(tmp_path / "repo", 60)
+    source, local = shop.root / "data" / "sources" / "shop.yaml", shop.root / "data" / "local" / "shop.csv"
+    source.write_text(source.read_text().replace("label: stars}", "label: stars, group: who}"))
+    writers = pl.Series("who", [f"w{row // 2 % 12}" for row in range(60)])
+    pl.read_csv(local).with_columns(writers).write_csv(local)
+    shop.take()
+    shop.arrive(
+        "a.csv", reviews(40, "slang", seed=1).with_columns(who=pl.Series([f"w{row % 20}" for row in range(40)]))
+    )
+    assert shop.take().rows == 40
+    whole = shop.rows
+    splits = whole.group_by("group").agg(pl.col("split").unique())["split"].list
+    assert splits.len().to_list() == [1] * 20 and set(whole["split"]) == {"train", "dev", "test"}
+    (shop.root / "data" / "local" / "shop_live.parquet").unlink()
+    shop.live.rebuild()
+    assert shop.rows.equals(whole)
+    assert load_source("shop_live", source.parent).read["group"] == "group"
 
 
 def test_a_row_keeps_its_split_whatever_the_settings_are_now(shop: Shop, file: Path) -> None:

@@ -79,6 +79,24 @@ def test_the_model_that_is_right_on_dev_wins(
     assert found.reason.startswith("better: " if promoted else "worse: ")
 
 
+def test_labels_that_appeared_or_vanished_under_the_champion(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The champion knows the vanished label old instead of bad, and takes each text of good for it."""
+
+    def opened(folder: Path) -> Model:
+        model = Model(folder)
+        if folder.name == "model":
+            model.labels = ["good", "old"]
+        return model
+
+    monkeypatch.setattr("epigram.inference.predictors.open_predictor.open_predictor", opened)
+    found = decided(place, monkeypatch, "mlp")
+    assert found.promoted
+    assert [(change.label, change.champion) for change in found.classes] == [
+        ("bad", 0.0),
+        ("good", pytest.approx(2 / 3)),
+    ]
+
+
 def test_an_ensemble_is_judged_by_its_cross_fitted_predictions(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its model, fitted on dev, is right on all 40 texts; of the cross-fitted predictions of seed 1, 10 are right."""
     rows = [(f"{LABELS[n % 2]} {n}", LABELS[n % 2]) for n in range(40)]

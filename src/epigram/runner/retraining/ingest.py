@@ -103,11 +103,14 @@ def query_database(root: Path, settings: RetrainSettings, target: Path) -> list[
 
 def _read(tables: Sequence[Path], source: Source, settings: ValidateSettings, folder: Path) -> NewRows:
     from epigram.data.incoming_rows import read_rows
+    from epigram.data.validation import violations
 
     try:
         return read_rows(tables, source, settings)
     except DataError as error:
-        raise DataError(inbox.original_paths(str(error), folder)) from None
+        advice = f"to add a new label, list it under `labels` in data/sources/{grown_name(source.name)}.yaml"
+        text = f"{error}\n{advice}" if violations.UNKNOWN_LABEL in str(error) else str(error)
+        raise DataError(inbox.original_paths(text, folder)) from None
 
 
 def _is_kept(live: LiveData, file: Path, digest: str) -> bool:
