@@ -4,7 +4,7 @@ To change the version of a package, edit its line in the file with its hashes an
 of that version in the package index, for all platforms; uv (pip install uv) fetches them. The CPU build of PyTorch is
 only in PyTorch's own index: its hash is in this file.
 
-requirements-run.lock    what a run needs: the dependencies and the extra `pipeline`, with all that they depend on
+requirements-run.lock    what a run needs: the dependencies, the extras `pipeline` and `serve`, and all they depend on
 requirements-test.lock   what the tests and checks need in addition: the extra `dev`
 requirements-build.lock  what packages without a wheel are built with
 requirements-cuda.lock   what the package index's build of PyTorch needs on Linux; derived from its version

@@ -18,7 +18,6 @@ from tests.support.linear_models import TRAIN, svm
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OWN = {"epigram", "flows", "tasks"}
-PINNED_ONLY = {"fastapi"}  # declared for its version, which Prefect does not limit
 LOADED_BY_OTHERS = {
     "adbc-driver-postgresql",
     "adbc-driver-sqlite",
@@ -26,9 +25,13 @@ LOADED_BY_OTHERS = {
     "dvc-s3",
     "pyarrow",
     "pyopenssl",
-    "uvicorn",
+    "httptools",
+    "uvloop",
 }
-PIPELINE = ("flows", "tasks", "src/epigram/runner", "src/epigram/cli")  # folders that may need the extra
+FOLDERS = {  # folders whose modules may need an extra when they are imported
+    "pipeline": ("flows", "tasks", "src/epigram/runner", "src/epigram/cli"),
+    "serve": ("src/epigram/inference/server",),
+}
 
 
 def name_of(requirement: str) -> str:
@@ -68,7 +71,7 @@ def test_every_imported_package_is_declared() -> None:
     assert len(IMPORTS) > 300
     for file, module, eager in IMPORTS:
         name = file.relative_to(ROOT).as_posix()
-        allowed = CORE | (EXTRAS["pipeline"] if name.startswith(PIPELINE) else set())
+        allowed = CORE.union(*(EXTRAS[extra] for extra, folders in FOLDERS.items() if name.startswith(folders)))
         if not eager:
             allowed = allowed.union(*EXTRAS.values())
         assert DISTRIBUTIONS[module] & allowed, f"{name} imports {module}, which pyproject.toml does not declare for it"
@@ -79,7 +82,7 @@ def test_every_declared_package_is_used() -> None:
     declared = CORE.union(*EXTRAS.values())
     text = "\n".join(file.read_text() for file in FILES)
     by_name = {name for name in declared if f'"{name.replace("-", "_")}' in text}  # such as import_module("networkx")
-    assert declared - used - by_name - PINNED_ONLY - LOADED_BY_OTHERS == set()
+    assert declared - used - by_name - LOADED_BY_OTHERS == set()
 
 
 def test_the_extra_dev_has_all_other_extras() -> None:

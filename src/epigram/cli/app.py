@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 import epigram
-from epigram.cli.models import encoders, explain, export, fit, predict, push, sign, suggest, systems, verify
+from epigram.cli.models import encoders, explain, export, fit, predict, push, serve, sign, suggest, systems, verify
 from epigram.cli.projects import add, dashboard, doctor, init, repair, stop
 from epigram.cli.runs import drift, retrain, run, sweep, table
 from epigram.core.errors import ParameterError
@@ -28,6 +28,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": run.main,
     "predict": predict.main,
     "explain": explain.main,
+    "serve": serve.main,
     "suggest": suggest.main,
     "export": export.main,
     "verify": verify.main,

@@ -190,15 +190,15 @@ def require_unchanged(folder: Path) -> Iterator[None]:
     After such a change, the files that were read may differ from the files that were checked. For example, a promotion
     may have moved the link to another model.
     """
-    before = _stamps(folder)
+    before = stamps(folder)
     try:
         yield
     finally:
-        if _stamps(folder) != before:
+        if stamps(folder) != before:
             raise TryAgainError(f"{folder} changed while it was read; try again")
 
 
-def _stamps(folder: Path) -> list[tuple[str, int, int, int]]:
+def stamps(folder: Path) -> list[tuple[str, int, int, int]]:
     """Return name, inode, size and modification time of the folder and its files, as far as they exist."""
     stamps = []
     for path in (folder, *(sorted(folder.iterdir()) if folder.is_dir() else ())):

@@ -25,6 +25,7 @@ from epigram.cli import app as cli
 from epigram.core.errors import ParameterError
 from epigram.inference.predictors.base_predictor import TextPrediction
 from epigram.inference.predictors.explanation import Explanation
+from epigram.inference.server.settings import ServerSettings
 from epigram.runner.git import git
 
 RUNNER = "epigram.runner"
@@ -59,6 +60,7 @@ WORKERS: dict[str, list[str]] = {
         "epigram.inference.table_writer.check_output",
         "epigram.inference.table_writer.table_writer",
     ],
+    "serve": ["epigram.inference.server.run.serve"],
     "export": ["epigram.inference.onnx.export.export"],
     "verify": [
         "epigram.models.manifest.verify",
@@ -82,6 +84,7 @@ PREDICTOR = SimpleNamespace(
     room=9,
     min_confidence=0.0,
     default_word_label="",
+    record=lambda answer: {"label": answer.label, "probabilities": answer.probabilities},
     predict=lambda texts: [TextPrediction(["a"], 1.0, {"a": 1.0}, [], False) for _ in texts],
 )
 # What a worker returns; a command ends at any other worker.
@@ -151,6 +154,14 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("explain MODEL text", "--faithfulness", {"explain.faithfulness": True}),
     ("explain MODEL text", "--format json", {"printed": f"{json.dumps(EXPLAINED.to_dict())}\n"}),
     ("explain MODEL text", "--out out.txt", {"write_text.path": Path("out.txt")}),
+    ("serve MODEL", "--host 0.0.0.0", {"serve.settings": ServerSettings(host="0.0.0.0")}),
+    ("serve MODEL", "--port 81", {"serve.settings": ServerSettings(port=81)}),
+    ("serve MODEL", "--threads 3", {"serve.threads": 3}),
+    ("serve MODEL", "--min-confidence 0.5", {"serve.min_confidence": 0.5}),
+    ("serve MODEL", "--max-texts 3", {"serve.settings": ServerSettings(max_texts=3)}),
+    ("serve MODEL", "--max-characters 9", {"serve.settings": ServerSettings(max_characters=9)}),
+    ("serve MODEL", "--max-bytes 99", {"serve.settings": ServerSettings(max_bytes=99)}),
+    ("serve MODEL", "--max-waiting 7", {"serve.settings": ServerSettings(max_waiting=7)}),
     ("suggest MODEL pool.csv --out a.csv", "--sheet B", {"suggest.options": {"sheet": "B"}}),
     ("suggest MODEL pool.txt --out a.csv", "--encoding gbk", {"suggest.options": {"encoding": "gbk"}}),
     ("suggest MODEL pool.csv --out a.csv", "--separator ;", {"suggest.options": {"separator": ";"}}),
@@ -205,6 +216,7 @@ REFUSED = [
     ("add rows.csv --separator ab", "--separator is 'ab'; expected one ASCII character, or tab"),
     ("predict MODEL in.csv --out out.csv --json", "--out needs one table and no --json"),
     ("suggest MODEL pool.txt --out a.csv --count 0", "--count is 0"),
+    ("serve MODEL other/MODEL", "two models are called 'MODEL'"),
     ("add rows.csv --split part --no-split", "--split is 'part', and --no-split is given"),
     ("init", "the folder is missing"),
     ("init demo --from one", "--from needs --data"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -119,10 +118,7 @@ def _predict_texts(predictor: BasePredictor, lines: Iterator[str], as_json: bool
         counts.add(batch, answers, multi=multi)
         for text, answer in zip(batch, answers, strict=True):
             if as_json:
-                found = {"labels": answer.labels} if multi else {"label": answer.label if answer.labels else None}
-                record = {"text": text, **found, "probabilities": answer.probabilities}
-                words = {"words": [asdict(word) for word in answer.words]} if answer.words else {}
-                echo(json_text(record | words))
+                echo(json_text({"text": text, **predictor.record(answer)}))
             else:
                 labelled = bracket_labels(text, answer.words, predictor.default_word_label)
                 echo(one_line(f"{answer.label}\t{answer.probability:.3f}\t{labelled}"))

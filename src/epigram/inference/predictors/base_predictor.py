@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -167,6 +167,12 @@ class BasePredictor(ABC):
     def choose(self, probabilities: NDArray[np.float32]) -> Ints:
         """Return the place of the label that probabilities (..., C) choose, of several labels the most probable one."""
         return choose_labels(probabilities, self.prices)
+
+    def record(self, answer: TextPrediction) -> dict[str, Any]:
+        """Return a prediction as JSON values: `label`, None without one, or `labels`, and probabilities and words."""
+        found = {"labels": answer.labels} if self.multi else {"label": answer.label if answer.labels else None}
+        words = {"words": [asdict(word) for word in answer.words]} if answer.words else {}
+        return {**found, "probabilities": answer.probabilities, **words}
 
     @abstractmethod
     def _probabilities(self, texts: list[str]) -> NDArray[np.float32]:

@@ -23,6 +23,7 @@ from epigram.core.errors import DataError, InputMissingError, ParameterError, Tr
 from epigram.core.files import atomic_folder, is_inside, remove_leftovers, sha256, write_text
 from epigram.evaluation.comparison.formats import score_with_interval
 from epigram.models import manifest
+from epigram.monitoring import REFERENCE
 from epigram.process.display import one_line
 from epigram.runner.champions.champion_refs import (
     add_to_index,
@@ -38,7 +39,7 @@ from epigram.runner.workspace.run_folders import RunName, check_is_link, set_lin
 from epigram.runner.workspace.workspace import SHARED_FOLDERS, lock_folder
 
 BRANCH = "refs/heads/champion"
-ENTRY, REFERENCE = "champion.json", "reference.json"
+ENTRY = "champion.json"
 AUTHOR = {name: value for name, value in FIXED_AUTHOR.items() if not name.endswith("_DATE")}
 
 

@@ -17,8 +17,8 @@ from epigram.core.arrays import lengths_of
 from epigram.core.config_types import validate_as
 from epigram.core.errors import DataError, EpigramError
 from epigram.core.files import read_json, write_json
+from epigram.monitoring import REFERENCE
 from epigram.runner.champions import champion
-from epigram.runner.champions.champion import REFERENCE
 from epigram.runner.dvc.graph import Graph
 from epigram.runner.retraining import inbox, ingest
 from epigram.runner.retraining.live_data import LiveData, row_source

@@ -1,0 +1,1 @@
+"""HTTP server of `epigram serve`: predictions of saved models as JSON, metrics, and a page to try texts."""

@@ -1,0 +1,125 @@
+"""Requests and answers as JSON, and their schemas in openapi.json."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from epigram.inference.server.errors import RequestError, first_problem
+from epigram.inference.server.settings import ServerSettings
+
+
+class PredictRequest(BaseModel):
+    """Body of a prediction request: one text or several, and the name of a model."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: str = ""
+    texts: list[str] = []
+    model: str = ""
+
+    def listed(self) -> list[str]:
+        """Return the texts as a list. Raises RequestError if both fields are given, or none."""
+        if len({"text", "texts"} & self.model_fields_set) != 1:
+            raise RequestError(422, 'expected "text" or "texts", one of the two')
+        return [self.text] if "text" in self.model_fields_set else self.texts
+
+
+class WordAnswer(BaseModel):
+    """A word of the text, with its positions and its label."""
+
+    text: str
+    start: int
+    end: int
+    label: str
+    probability: float
+
+
+class TextAnswer(BaseModel):
+    """Prediction for one text: `label` of a model with one label per text, or the `labels` of one with several."""
+
+    label: str | None = None
+    labels: list[str] = []
+    probabilities: dict[str, float]
+    words: list[WordAnswer] = []
+    truncated: bool
+
+
+class PredictAnswer(BaseModel):
+    """Predictions in the order of the texts."""
+
+    model: str
+    predictions: list[TextAnswer]
+
+
+class ModelAnswer(BaseModel):
+    """A model that the server has loaded."""
+
+    name: str
+    labels: list[str]
+    multi_label: bool
+    max_tokens: int
+    min_confidence: float
+    loaded: str
+
+
+class ModelsAnswer(BaseModel):
+    """All models; the first one is the default."""
+
+    models: list[ModelAnswer]
+
+
+class StatusAnswer(BaseModel):
+    """State of the server."""
+
+    status: str
+
+
+class Problem(BaseModel):
+    """Status, its name, and one line that says what is wrong."""
+
+    status: int
+    type: str
+    message: str
+
+
+class ErrorAnswer(BaseModel):
+    """Answer of every request that fails."""
+
+    error: Problem
+
+
+def read_request(body: bytes, settings: ServerSettings) -> tuple[list[str], str]:
+    """Return the texts and the model's name of a request.
+
+    Raises RequestError for a body that is invalid or beyond a limit.
+    """
+    try:
+        asked = PredictRequest.model_validate_json(body)
+    except ValidationError as error:
+        raise RequestError(422, first_problem(error)) from None
+    texts = asked.listed()
+    if len(texts) > settings.max_texts:
+        raise RequestError(422, f"{len(texts):,} texts; at most {settings.max_texts:,} are allowed in a request")
+    longest = max(map(len, texts), default=0)
+    if longest > settings.max_characters:
+        raise RequestError(422, f"a text has {longest:,} characters; at most {settings.max_characters:,} are allowed")
+    return texts, asked.model
+
+
+def request_schema(models: list[str], settings: ServerSettings) -> dict[str, Any]:
+    """Return what openapi.json says about the body of a prediction request."""
+    text = {"type": "string", "maxLength": settings.max_characters}
+    schema = {
+        "type": "object",
+        "properties": {
+            "text": text,
+            "texts": {"type": "array", "items": text, "maxItems": settings.max_texts},
+            "model": {"type": "string", "enum": models, "description": "default: the first model"},
+        },
+        "oneOf": [{"required": ["text"]}, {"required": ["texts"]}],
+        "additionalProperties": False,
+        "example": {"texts": ["a text", "another text"]},
+    }
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

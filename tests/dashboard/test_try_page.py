@@ -1,0 +1,81 @@
+"""The model server's page to try texts, in headless Chromium."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("prometheus_client", reason="requires the extra serve")
+
+from epigram.inference.predictors.open_predictor import open_predictor
+from tests.support.linear_models import TRAIN, svm
+from tests.support.model_server import model_server
+from tests.support.saved_systems import saved
+
+pytestmark = pytest.mark.extended
+SCRIPT = "<script>document.title='changed'</script><img src=x onerror=\"document.title='changed'\">"
+
+
+@pytest.fixture(scope="module")
+def words_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved("bilstm_tagger", tmp_path_factory.mktemp("words"))
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory, words_model: Path) -> Iterator[str]:
+    """Yield the address of a server with a linear model and a word model, and a token."""
+    linear = svm(tmp_path_factory.mktemp("linear"), "en", TRAIN["en"])
+    with model_server(f"linear={linear}", f"words={words_model}", EPIGRAM_TOKEN="sesame") as server:
+        yield server.url
+
+
+@pytest.fixture
+def page(browser: Any, address: str) -> Iterator[Any]:
+    """Yield the page at 390 pixels width; it fails the test for an error in its script or a request to elsewhere."""
+    context = browser.new_context(viewport={"width": 390, "height": 800})
+    tab, problems = context.new_page(), []
+    tab.on("pageerror", lambda error: problems.append(str(error)))
+    tab.on("request", lambda request: problems.append(request.url) if not request.url.startswith(address) else None)
+    tab.on("console", lambda line: problems.append(line.text) if "Content Security" in line.text else None)
+    tab.goto(address)
+    yield tab
+    assert [each for each in problems if not each.startswith("data:")] == []
+    context.close()
+
+
+def predict(page: Any, texts: str, model: str = "linear") -> None:
+    """Send texts as a user does, with the token."""
+    page.get_by_label("Token").fill("sesame")
+    page.get_by_role("button", name="Predict").click()  # lists the models
+    page.locator("#model option").nth(1).wait_for(state="attached")
+    page.get_by_label("Model").select_option(model)
+    page.get_by_label("Texts, one per line").fill(texts)
+    page.get_by_role("button", name="Predict").click()
+    page.locator("article").last.wait_for()
+
+
+def test_the_page_asks_for_the_token_and_shows_labels_and_probabilities(page: Any) -> None:
+    page.get_by_text("the header authorization has no valid token").wait_for()
+    predict(page, "nice soup\n\nlarge room")
+    assert page.locator("article h2").all_inner_texts() == ["food", "room"]
+    assert page.locator("article").first.locator("td").all_inner_texts()[:3] == ["food", "", "93.1%"]
+    assert page.locator("#problem").inner_text() == ""
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_labelled_words_are_marked_at_their_positions(page: Any, words_model: Path) -> None:
+    text = "👍 w7 <b>w22</b> w30"  # positions are characters, and JavaScript's are UTF-16 units
+    predict(page, text, "words")
+    expected = [f"{word.text} {word.label}" for word in open_predictor(words_model).predict([text])[0].words]
+    found = [" ".join(each.split()) for each in page.locator("mark").all_inner_texts()]
+    assert found == expected and any("w22" in each for each in expected)
+
+
+def test_a_text_with_html_is_shown_as_it_is(page: Any) -> None:
+    predict(page, SCRIPT)
+    assert page.locator("article p").first.inner_text() == SCRIPT
+    assert page.title() == "epigram: try texts"
+    assert page.locator("article img, article script").count() == 0
