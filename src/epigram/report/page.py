@@ -20,6 +20,7 @@ from markupsafe import Markup, escape
 from epigram.core.config_types import validate_as
 from epigram.core.files import write_text
 from epigram.core.limits import list_names
+from epigram.core.marked_text import mark_words
 from epigram.core.templates import environment
 from epigram.evaluation.comparison import formats
 from epigram.evaluation.comparison.choices import three_choices
@@ -150,7 +151,7 @@ def report_environment() -> Environment:
     """Return the environment of the report's templates, with the formats as filters."""
     env = environment("epigram.report")
     names = ("percent", "floored", "level", "abbreviate", "milliseconds", "probability")
-    env.filters |= {name: getattr(formats, name) for name in names} | {"names": list_names}
+    env.filters |= {name: getattr(formats, name) for name in names} | {"names": list_names, "marked": mark_words}
     return env
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,11 @@ from epigram.core.files import sha256, write_json
 from epigram.evaluation.comparison.formats import score_text
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.metrics.primary import metric_for, task_of
-from epigram.evaluation.records.results import write_evaluation
+from epigram.evaluation.records.results import Evaluated, write_evaluation
 from epigram.evaluation.settings import EvaluateSettings, MetricSetting
 from epigram.evaluation.splits import GoldSplit, Target
 from epigram.evaluation.tokens.word_predictions import Words
+from epigram.inference.explanations.errors import explain_mistakes
 from epigram.inference.predictors.measure import combine_seeds, measure, milliseconds_per_text
 from epigram.process.display import echo
 from epigram.text.dataset.encoded_dataset import View
@@ -66,6 +68,7 @@ def evaluate_models(
         thresholds=np.array([m.thresholds for m in measured]),
         settings=settings,
     )
+    evaluation = explain_errors(evaluation, models[0], test)
     write_evaluation(out, evaluation)
     times = {
         "ms_per_text": milliseconds_per_text(models[0], dev.texts, settings.timing_texts),
@@ -77,6 +80,13 @@ def evaluate_models(
     held_out = f"{view.folds} folds" if view.folds else "dev"
     on_dev, on_test = (score_text(primary.name, each.value) for each in (scores.dev_score, scores.test_score))
     echo(f"{name}: {held_out} {on_dev}{'' if view.scoring == view.choosing else f', test {on_test}'}")
+
+
+def explain_errors(evaluation: Evaluated, model: Path, test: GoldSplit) -> Evaluated:
+    """Return the evaluation with the words that speak for its most confident errors, by `model`, the first seed's."""
+    metrics, texts = evaluation.metrics, dict(zip(test.rows.tolist(), test.texts, strict=True))
+    mistakes = explain_mistakes(model, metrics.mistakes, texts, metrics.seeds[0].cost.flops)
+    return replace(evaluation, metrics=replace(metrics, mistakes=mistakes))
 
 
 def gold_split(view: View, corpus: ValidatedCorpus, name: str) -> GoldSplit:

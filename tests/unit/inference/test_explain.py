@@ -17,8 +17,11 @@ from torch import nn
 import epigram
 from epigram.cli import app as cli
 from epigram.core.errors import ParameterError
+from epigram.core.marked_text import mark_words
+from epigram.evaluation.records.results import Mistake
 from epigram.inference.attention import AttentionMaps
 from epigram.inference.explanations.attention import shares_of
+from epigram.inference.explanations.errors import BUDGET, explain_mistakes
 from epigram.inference.explanations.gradients import has_gradients, path_scores
 from epigram.inference.explanations.ngram_weights import svm_scores
 from epigram.inference.explanations.pages import to_html, to_svg
@@ -264,3 +267,28 @@ def test_page_and_picture_are_escaped_and_need_no_other_file(model: Path) -> Non
     assert 'class="for" style="--s:1.00"' in page
     assert minidom.parseString(picture.replace("\x1b", "")).documentElement.tagName == "svg"
     assert "random words" in page
+
+
+def test_errors_are_explained_for_the_wrong_label_in_the_shown_part_of_the_text(model: Path, tmp_path: Path) -> None:
+    text = "nice soup here room"
+    rows = [Mistake(row=row, text=shown, gold=gold, predicted=predicted, probability=0.9)
+            for row, shown, gold, predicted in ((7, text, ["room"], ["food"]), (8, "nice…", ["room"], ["food"]),
+                                                (9, text, ["room"], []))]  # fmt: skip
+    first, second, third = explain_mistakes(model, rows, {7: text, 8: text, 9: text}, flops=1e12)
+    assert [(text[start:end], weight > 0) for start, end, weight in first.words] == [
+        ("nice", True), ("soup", True), ("room", False)]  # fmt: skip
+    assert max(weight for *_, weight in first.words) == 1.0
+    assert second.words == first.words[:1]
+    assert [(text[start:end], weight > 0) for start, end, weight in third.words if weight == 1.0] == [("room", True)]
+    network = svm(tmp_path, "en", TRAIN["en"])
+    export(network, tmp_path / "exported")
+    assert explain_mistakes(tmp_path / "exported", rows, {7: text, 8: text, 9: text}, flops=BUDGET / 5)[0].words
+    assert not explain_mistakes(tmp_path / "exported", rows, {7: text, 8: text, 9: text}, flops=BUDGET)[0].words
+
+
+def test_marked_words_are_escaped() -> None:
+    marks = mark_words("<b> & c", [(0, 3, 1.0), (6, 7, -0.25)])
+    assert (
+        marks
+        == '<mark class="for" style="--s:1.00">&lt;b&gt;</mark> &amp; <mark class="against" style="--s:0.25">c</mark>'
+    )

@@ -57,10 +57,15 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
         given["timed"] = folder.name, texts, count
         return 1.5
 
+    def explained(evaluation: Any, model: Path, test: Any) -> Any:
+        given["explained"] = model.name
+        return evaluation
+
     monkeypatch.setattr(step, "measure", measured)
     monkeypatch.setattr(step, "milliseconds_per_text", timed)
     monkeypatch.setattr(step, "combine_seeds", combined)
     monkeypatch.setattr(step, "evaluate_system", evaluated)
+    monkeypatch.setattr(step, "explain_errors", explained)
     monkeypatch.setattr(step, "write_evaluation", lambda *_: None)
     monkeypatch.setattr(step, "sha256", lambda _: "")
     folders = (tmp_path / "validated", view.folder, tmp_path / "pruned", tmp_path / "out")
@@ -72,6 +77,7 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
         assert list(given[key]) == [f"{name} of seed-{seed}" for seed in (7, 2, 5)]
     assert given["target"].plain == 1, "the class that the model takes for plain"
     assert given["decision"] == "decoder"
+    assert given["explained"] == "seed-7"
     assert given["timed"] == ("seed-7", ["good film", "good film"], 9)
     speed = json.loads((tmp_path / "speed/mine.json").read_text())
     assert speed == {"ms_per_text": 1.5, "texts_per_second": 900.0, "model": ""}

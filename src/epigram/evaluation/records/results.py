@@ -169,13 +169,18 @@ class Slice:
 
 @dataclass(frozen=True, kw_only=True)
 class Mistake:
-    """Wrong prediction with the model's `probability` for it (multi-label: for its most confident wrong decision)."""
+    """Wrong prediction with the model's `probability` for it (multi-label: for its most confident wrong decision).
+
+    `words` has start, end and weight, from -1 to 1, of the words that speak for and against the wrong label; it is
+    empty if the error is not explained.
+    """
 
     row: int
     text: str
     gold: list[str]
     predicted: list[str]
     probability: float
+    words: list[tuple[int, int, float]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)

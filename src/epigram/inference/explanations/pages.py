@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from io import StringIO
 
 from markupsafe import Markup
 from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 
+from epigram.core.marked_text import mark_words
 from epigram.core.templates import environment
 from epigram.inference.explanations.terminal import styled
 from epigram.inference.predictors.explanation import Explanation
@@ -35,18 +36,7 @@ def to_html(explanations: Sequence[Explanation]) -> str:
 
 def marked(explanation: Explanation) -> Markup:
     """Return the text of an explanation as HTML, with each of its words coloured by its score."""
-    return Markup("").join(_parts(explanation))
-
-
-def _parts(explanation: Explanation) -> Iterator[str | Markup]:
-    place = 0
-    word_tag = Markup('<mark class="{}" style="--s:{:.2f}" title="{:+.3f}">{}</mark>')
-    for word in explanation.words:
-        yield explanation.text[place : word.start]
-        side = "for" if word.score > 0 else "against"
-        yield word_tag.format(side, explanation.strength(word.score), word.score, word.text)
-        place = word.end
-    yield explanation.text[place:]
+    return mark_words(explanation.text, explanation.weights())
 
 
 def to_svg(explanations: Sequence[Explanation]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -73,3 +74,7 @@ class Explanation:
         """Return the size of a score as a share of the highest one, from 0 to 1."""
         highest = max((abs(word.score) for word in self.words), default=0.0)
         return abs(score) / highest if highest > 0 else 0.0
+
+    def weights(self) -> list[tuple[int, int, float]]:
+        """Return start, end and weight of each word: its score as a share of the largest one, from -1 to 1."""
+        return [(word.start, word.end, math.copysign(self.strength(word.score), word.score)) for word in self.words]
