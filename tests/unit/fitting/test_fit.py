@@ -25,6 +25,7 @@ from epigram.fitting.steps import Steps, StepSettings
 from epigram.fitting.systems import RATES, Candidate, Facts, baseline, fine_tuned, ordered
 from epigram.inference.tables import predict_table
 from epigram.models.settings import System
+from epigram.report.page import MODEL
 from epigram.training.trials.trial import TrialResult
 
 WORDS = {"food": ["soup", "bread", "salt", "taste"], "room": ["bed", "window", "door", "chair"]}
@@ -63,7 +64,9 @@ def test_a_saved_model_loads_and_predicts_the_same(model: FittedModel, tmp_path:
     folder = model.save(tmp_path / "model")
     texts, _ = shop()
     assert np.array_equal(epigram.load(folder).probabilities(texts), model.probabilities(texts))
-    assert (tmp_path / "model.html").read_bytes() == model.report(show=False).read_bytes()
+    report, saved = (path.read_text(encoding="utf-8") for path in (model.report(show=False), tmp_path / "model.html"))
+    assert MODEL in report and saved == report.replace(MODEL, str(folder))
+    assert f'<code>epigram predict {folder} "a text"</code>' in saved and "time per text" in saved
     with pytest.raises(ParameterError, match="model already exists"):
         model.save(folder)
     folder.rename(tmp_path / "other")
