@@ -24,7 +24,7 @@ unexport DATASET SYSTEMS SEEDS SET NAME
 option = $(if $(value $(1)),--$(2) '$(subst ','\'',$(value $(1)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help run retrain serve stop test test-all test-avx2 checks mutants peers bench bench-accuracy drill repair clean
+.PHONY: help run retrain serve stop test test-all test-avx2 docs checks mutants peers bench bench-accuracy drill repair clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -78,7 +78,10 @@ test-avx2: $(TESTS) ## run the tests that depend on the precision as on a proces
 	  tests/unit/nn/layers tests/unit/nn/heads/test_output_precision.py tests/unit/models/test_token_batches.py \
 	  tests/unit/inference/test_hf.py tests/scenarios/test_precision_products.py
 
-checks: $(TESTS) ## check lint, types, import contracts and known vulnerabilities of packages
+docs: $(TESTS) ## build the site of the documentation in site/; a broken link is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+checks: $(TESTS) docs ## check lint, types, import contracts, links of the docs and known vulnerabilities of packages
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy

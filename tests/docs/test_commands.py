@@ -8,6 +8,7 @@ take long are only parsed.
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 import shlex
@@ -30,7 +31,7 @@ from tests.support.linear_models import TRAIN, svm
 pytest.importorskip("onnxruntime", reason="requires the extra onnx")
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = (ROOT / "docs", ROOT / "docs/papers")
+FOLDERS = (ROOT / "docs", ROOT / "docs/papers", ROOT / "docs/tutorials")
 PAGES = [
     path
     for path in [ROOT / "README.md", *(page for folder in FOLDERS for page in sorted(folder.glob("*.md")))]
@@ -44,6 +45,7 @@ REVIEWS = [
     *[("房间很大，早餐好吃", "good"), ("前台态度差", "bad"), ("还会再来", "good"), ("太吵了", "bad")],
     *[("位置方便", "good"), ("床单不干净", "bad")],
 ] * 4
+MARKED = ("nice", "poor", "good", "cold")
 
 
 class StartedError(Exception):
@@ -79,6 +81,9 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rows = "".join(f"{text},{label}\n" for text, label in REVIEWS)
     (tmp_path / "in.csv").write_text("review,stars\n" + rows, "utf-8")
     (tmp_path / "reviews.csv").write_text("review,stars\n" + rows, "utf-8")
+    (tmp_path / "topics.csv").write_text("text,topics\n" + "房大,room|staff\n早餐好,food\n还会再来,\n" * 20, "utf-8")
+    marked = [{"text": f"{word} soup, kind clerk", "label": [[5, 9, "FOOD"], [16, 21, "STAFF"]]} for word in MARKED]
+    (tmp_path / "marked.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in marked), "utf-8")
     (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text, _ in REVIEWS), "utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("epigram.runner.workspace.overrides.check", checked(overrides.check))
@@ -202,6 +207,7 @@ def test_the_readme_s_table_and_export_are_written(clone: Path, monkeypatch: pyt
     [
         ("docs/explain.md", r"room 0\.\d+ weights\n很大 2 4 0\.\d+\n房间 .+\n好吃 .+\n0\.\d+\n"),
         ("README.md", r"room (0\.\d+|1\.0)\n"),
+        ("docs/tutorials/several_labels.md", r"\['food', 'room'\]\n"),
         ("docs/fit.md", r"bad\n1\.0\n\['bad' 'good'\] \[\[.* .*\]\] tfidf_svm\n"),
     ],
 )
