@@ -87,12 +87,12 @@ def test_no_author_is_in_two_folds(stratified: int, monkeypatch: pytest.MonkeyPa
 
 
 def test_equal_texts_join_their_authors_and_rows_without_an_author_are_apart() -> None:
-    """Text 0 is by authors 0 and 1, so that their rows are in one fold; rows without an author are in several."""
+    """The first text is by authors 0 to 3, whose rows are in one fold; rows without an author are in several."""
     rows = authors(count=20, each=10)
-    rows["text"][0] = rows["text"][1] = "the same text"
+    rows["text"][:4] = ["the same text"] * 4
     rows["group"][5::20] = [None] * 10
     train = validated(rows, key="group", on_conflict="report").parts["train"].collect()
-    assert train.filter(pl.col("group").is_in(["author0", "author1"]))["fold"].n_unique() == 1
+    assert train.filter(pl.col("group").is_in([f"author{writer}" for writer in range(4)]))["fold"].n_unique() == 1
     assert train.filter(pl.col("group").is_null())["fold"].n_unique() > 1
 
 
