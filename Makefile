@@ -16,7 +16,7 @@ export DO_NOT_TRACK := 1
 
 # A variable on make's command line is visible in the process list, and make expands $ in it.
 ifeq ($(origin DATABASE),command line)
-  $(error DATABASE on make's command line shows its password to all users of this machine; set it in the environment (DATABASE=... make serve), or set DATABASE_FILE to a file of mode 0600)
+  $(error DATABASE on make's command line shows its password to all users of this machine; set it in the environment (DATABASE=... make dashboard), or set DATABASE_FILE to a file of mode 0600)
 endif
 unexport DATASET SYSTEMS SEEDS SET NAME
 
@@ -24,7 +24,7 @@ unexport DATASET SYSTEMS SEEDS SET NAME
 option = $(if $(value $(1)),--$(2) '$(subst ','\'',$(value $(1)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help run retrain serve stop test test-all test-avx2 docs checks mutants peers bench bench-accuracy drill repair clean
+.PHONY: help run retrain dashboard stop test test-all test-avx2 docs checks mutants peers bench bench-accuracy drill repair clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,10 +57,10 @@ run: $(READY) ## run the pipeline; DATASET=, SYSTEMS=, SEEDS= and SET="a.b=c d=e
 retrain: $(READY) ## add new rows, train challengers, promote one that beats the champion
 	@$(BIN)/epigram retrain
 
-serve: $(READY) ## start server, dashboard, worker and schedules; stop them with Ctrl-C or make stop
+dashboard: $(READY) ## start server, dashboard, worker and schedules; stop them with Ctrl-C or make stop
 	@$(BIN)/epigram dashboard
 
-stop: $(READY) ## stop what make serve started
+stop: $(READY) ## stop what make dashboard started
 	@$(BIN)/epigram stop
 
 # Three workers on two cores: many tests wait for processes. A file's tests share their servers and models.

@@ -61,14 +61,14 @@ def test_a_missing_file_and_two_addresses_are_refused(tmp_path: Path, monkeypatc
         database.pop_address()
 
 
-@pytest.mark.parametrize("target", ["serve", "help", "run"])
+@pytest.mark.parametrize("target", ["dashboard", "help", "run"])
 def test_make_refuses_the_address_on_its_command_line_and_runs_nothing_of_it(target: str, tmp_path: Path) -> None:
     value = ADDRESS.replace("touch struck", f"shell touch {tmp_path}/struck")
     done = subprocess.run(
         ["make", target, f"DATABASE={value}"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 2
-    assert "set it in the environment (DATABASE=... make serve)" in done.stderr
+    assert "set it in the environment (DATABASE=... make dashboard)" in done.stderr
     assert "s3cret" not in done.stdout + done.stderr
     assert list(tmp_path.iterdir()) == []
 
