@@ -194,6 +194,17 @@ def test_the_metrics_count_what_was_answered(model: Path) -> None:
     assert not any(key[0] == "epigram_drift" for key in found)
 
 
+def test_the_drift_of_predictions_counts_the_label_that_prices_choose(tmp_path: Path) -> None:
+    """The most probable label is food, and any other choice than staff is expensive."""
+    folder = svm(tmp_path, "en", TRAIN["en"], prices=[[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [9.0, 9.0, 0.0]])
+    served = ServedModel("m", folder, ServerSettings(), 0.0)
+    served._predict(["nice soup", " "])
+    answer = served.predictor.predict(["nice soup"])[0]
+    assert max(answer.probabilities, key=answer.probabilities.__getitem__) == "food"
+    assert [one.label for one in served.statistics.newest()] == [answer.label] == ["staff"]
+    served.batcher.close()
+
+
 def test_drift_is_measured_against_the_texts_that_the_champion_knows(tmp_path: Path) -> None:
     """The reference is next to the model, as in runs/champion; other texts drift, the known ones do not."""
     folder = svm(tmp_path, "en", TRAIN["en"])

@@ -23,7 +23,7 @@ WINDOW = 1000  # newest texts that drift is measured on
 
 
 class Seen(NamedTuple):
-    """A text, the label with the highest probability, and this probability."""
+    """A text, the label that the model chooses whatever its confidence, and the highest probability."""
 
     text: str
     label: str
@@ -43,10 +43,12 @@ class InputStatistics:
         self.confidence, self.confidence_sum = np.zeros(BINS, dtype=np.int64), 0.0
         self._newest: deque[Seen] = deque(maxlen=WINDOW)
 
-    def add(self, texts: Sequence[str], answers: Sequence[TextPrediction]) -> None:
-        """Count one batch."""
+    def add(self, predictor: BasePredictor, texts: Sequence[str], answers: Sequence[TextPrediction]) -> None:
+        """Count one batch and its answers by `predictor`."""
         filled = [(text, answer) for text, answer in zip(texts, answers, strict=True) if strip(text)]
-        seen = [Seen(text, max(a.probabilities, key=a.probabilities.__getitem__), a.probability) for text, a in filled]
+        rows = [list(answer.probabilities.values()) for _, answer in filled]
+        chosen = predictor.choose(np.array(rows, dtype=np.float32)) if rows else ()
+        seen = [Seen(text, predictor.labels[c], a.probability) for (text, a), c in zip(filled, chosen, strict=True)]
         values = np.array([one.confidence for one in seen])
         bins = np.clip(np.ceil(values * BINS) - 1, 0, BINS - 1).astype(np.int64)
         with self._lock:

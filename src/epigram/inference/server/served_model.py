@@ -74,5 +74,5 @@ class ServedModel:
     def _predict(self, texts: list[str]) -> list[Record]:
         predictor = self.predictor  # another one may replace it meanwhile
         answers = predictor.predict(texts)
-        self.statistics.add(texts, answers)
+        self.statistics.add(predictor, texts, answers)
         return [predictor.record(answer) | {"truncated": answer.truncated} for answer in answers]
