@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from epigram.core.files import atomic_file
 from epigram.data.readers.jsonl import append_keys, expand
 from epigram.data.tables import RAW
 
+STDOUT = Path("-")
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*SEPARATORS, ".jsonl", ".parquet")
 BINARY = re.compile(r"\bBinary\b(?!')")  # quotation marks enclose field names, not types
@@ -38,9 +40,12 @@ def check_output(path: Path, *, force: bool, suffixes: Sequence[str] = SUFFIXES)
 def table_writer(path: Path, keys: Sequence[str] = ()) -> Iterator[Write]:
     """Yield a function that appends rows to the table `path`; the file appears only when the block succeeds.
 
-    Rows with the column RAW are JSON objects with the `keys`, and columns to add to these.
+    STDOUT gets csv. Rows with the column RAW are JSON objects with the `keys`, and columns to add to these.
     """
     kind = path.suffix.lower()
+    if path == STDOUT:
+        yield _line_writer(sys.stdout.buffer, ".csv", keys)
+        return
     with atomic_file(path) as temporary:
         if kind == ".parquet":
             with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
@@ -65,6 +70,8 @@ def _merge_parts(folder: Path, path: Path) -> None:
 
 
 def _line_writer(file: IO[bytes], kind: str, keys: Sequence[str]) -> Write:
+    header = iter([True])  # the first rows get a header
+
     def write(rows: pl.DataFrame) -> None:
         if kind == ".jsonl" and RAW in rows.columns:
             file.writelines(f"{line}\n".encode() for line in append_keys(rows[RAW], _added(rows)))
@@ -73,17 +80,16 @@ def _line_writer(file: IO[bytes], kind: str, keys: Sequence[str]) -> Write:
         try:
             _check_values(columns, kind)
             if kind == ".jsonl":
-                columns.write_ndjson(file)
-                return
-            plain = columns.with_columns(_as_json(columns))
-            plain.write_csv(file, separator=SEPARATORS[kind], include_header=file.tell() == 0)
+                lines = columns.write_ndjson()
+            else:
+                plain = columns.with_columns(_as_json(columns))
+                lines = plain.write_csv(separator=SEPARATORS[kind], include_header=next(header, False))
         except (pl.exceptions.ComputeError, TypeError) as error:
-            if getattr(error, "errno", None) or "os error" in str(error):
-                raise
             reason = str(error).partition("\n")[0]
             raise ParameterError(
                 f"a column cannot be written as {kind} ({reason}); write a .parquet file instead (--out)"
             ) from None
+        file.write(lines.encode())
 
     return write
 

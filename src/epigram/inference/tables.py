@@ -16,7 +16,7 @@ from epigram.core.config_types import nearest
 from epigram.core.errors import ParameterError
 from epigram.data.tables import Options, TableFile, has_texts, open_table
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
-from epigram.inference.table_writer import check_output, table_writer
+from epigram.inference.table_writer import STDOUT, check_output, table_writer
 from epigram.text.tokens.characters import strip
 
 BATCH_TEXTS = 4096  # texts per prediction call and write
@@ -57,19 +57,22 @@ def predict_table(
     The columns `text` are joined as in the training of the model. By default they are the columns of its training, or
     the column text if the table lacks one of these.
 
-    The suffixes determine the formats. A single-label model adds `label`, which is missing in a row below the minimum
+    The path - is stdout, which gets csv; otherwise, the suffixes determine the formats.
+
+    A single-label model adds `label`, which is missing in a row below the minimum
     confidence, and `probability`. A row without a text, a missing one or one of whitespace, gets no label and the
     probability 0. A multi-label model adds `labels`, those above their thresholds, and their `probabilities`. A model
     that labels words adds `words`, those whose label is not the default. `options` are known options of the reader.
     Raises ParameterError for columns that do not fit and, without `force`, if `out` exists.
     """
-    check_output(out, force=force)
+    if out != STDOUT:
+        check_output(out, force=force)
     schema = schema_of(predictor)
     table = open_table(source, {"text": list(text or predictor.text_columns)} | (options or {}))
     texts = choose_columns(table, text, predictor)
     check_columns(table, texts, list(schema))
     counts = RowCounts()
-    with table_writer(out, table.columns) as write, progress(table.rows) as advance:
+    with table_writer(out, table.columns) as write, progress(table.rows, prints=out == STDOUT) as advance:
         for chunk in table.chunks(texts):
             for part in chunk.iter_slices(BATCH_TEXTS) if chunk.height else [chunk]:
                 write(_predict_rows(predictor, part, texts, schema, counts))
@@ -134,12 +137,16 @@ VALUES: dict[str, Callable[[TextPrediction, str], Any]] = {
 
 
 @contextmanager
-def progress(rows: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function to report finished rows to; a terminal shows a progress bar on stderr."""
+def progress(rows: int | None, *, prints: bool) -> Iterator[Callable[[int], None]]:
+    """Yield a function to report finished rows to; a terminal shows a progress bar with the time left on stderr.
+
+    There is no bar if the block prints to a terminal. `rows` is None if their number is unknown.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     columns = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+    hidden = not sys.stderr.isatty() or (prints and sys.stdout.isatty())
+    with Progress(*columns, console=Console(stderr=True), disable=hidden, redirect_stdout=False) as bar:
         task = bar.add_task("rows", total=rows)
         yield lambda done: bar.advance(task, done)

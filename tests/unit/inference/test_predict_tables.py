@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from epigram.cli import app as cli
+from epigram.cli.models.predict import count_lines
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.data.tables import TableFile, open_table
 from epigram.inference import table_writer, tables
@@ -462,3 +463,23 @@ def test_types_of_parquet_stay_and_bytes_are_refused_elsewhere(
             run(tmp_path / "in.parquet", "--out", tmp_path / "out.jsonl")
         assert end.value.code == ParameterError.code
         assert f"a column cannot be written as .jsonl ({said}" in capsys.readouterr().err
+
+
+def test_a_table_is_written_to_stdout_as_csv(
+    run: Callable[..., None], tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "BATCH_TEXTS", 2)  # the header is written once for several batches
+    rows = pl.DataFrame({"text": ["nice soup", "large room", "soup, soup"]})
+    rows.write_ndjson(tmp_path / "in.jsonl")
+    run(tmp_path / "in.jsonl", "--out", "-")
+    printed, notes = capfdbinary.readouterr()
+    run(tmp_path / "in.jsonl", "--out", tmp_path / "out.csv")
+    assert printed == (tmp_path / "out.csv").read_bytes()
+    assert printed.startswith(b"text,label,probability\nnice soup,food,")
+    assert notes == b""
+
+
+@pytest.mark.parametrize(("content", "count"), [(b"", 0), (b"a\nb\n", 2), ("a\nb\n".encode("utf-16"), 2)])
+def test_the_lines_of_a_file_are_counted_for_the_bar(content: bytes, count: int, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_bytes(content)
+    assert count_lines(tmp_path / "texts.txt") == count

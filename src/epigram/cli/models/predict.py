@@ -19,7 +19,7 @@ from epigram.process.display import echo, json_text, one_line
 from epigram.text.lines import decode_arguments, decode_lines, read_lines, read_texts
 
 if TYPE_CHECKING:
-    from epigram.inference.predictors.base_predictor import BasePredictor
+    from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
     from epigram.inference.tables import RowCounts
 
 TEXT_SUFFIX = ".txt"
@@ -37,7 +37,9 @@ def main(
         bool, typer.Option("--json", help="Print a JSON object per text, with all probabilities.")
     ] = False,
     text: TextOfModel = None,
-    out: Annotated[Path | None, typer.Option(help="Output file for a table; its suffix is the format.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Output file for a table; its suffix is the format. -: csv on stdout.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out.")] = False,
     encoding: Encoding = None,
     separator: Separator = None,
@@ -84,7 +86,7 @@ def main(
         counts = _predict_table(predictor, file, out, columns, force, file_options(encoding, separator, sheet))
     else:
         lines = iter(decode_arguments(texts, encoding)) if texts else _read_lines(file, encoding)
-        counts = _predict_texts(predictor, lines, as_json)
+        counts = _predict_texts(predictor, lines, as_json, len(texts) if texts else count_lines(file))
     _report_counts(counts, predictor)
 
 
@@ -101,28 +103,45 @@ def _is_file_name(text: str) -> bool:
 def _predict_table(
     predictor: BasePredictor, table: Path, out: Path, text: list[str] | None, force: bool, options: dict[str, str]
 ) -> RowCounts:
+    from epigram.inference.table_writer import STDOUT
     from epigram.inference.tables import predict_table
 
     counts = predict_table(predictor, table, out, text=text, force=force, options=options)
-    echo(f"{out}: {counts.rows:,} rows")
+    if out != STDOUT:
+        echo(f"{out}: {counts.rows:,} rows")
     return counts
 
 
-def _predict_texts(predictor: BasePredictor, lines: Iterator[str], as_json: bool) -> RowCounts:
+def _predict_texts(predictor: BasePredictor, lines: Iterator[str], as_json: bool, total: int | None) -> RowCounts:
+    from epigram.inference.tables import RowCounts, progress
+
+    counts = RowCounts()
+    with progress(total, prints=True) as advance:
+        while batch := list(islice(lines, BATCH_SIZE)):
+            answers = predictor.predict(batch)
+            counts.add(batch, answers, multi=predictor.multi)
+            for text, answer in zip(batch, answers, strict=True):
+                echo(_answer_line(predictor, text, answer, as_json))
+            advance(len(batch))
+    return counts
+
+
+def _answer_line(predictor: BasePredictor, text: str, answer: TextPrediction, as_json: bool) -> str:
+    """Return the line that is printed for a text."""
     from epigram.inference.predictors.base_predictor import bracket_labels
-    from epigram.inference.tables import RowCounts
 
-    counts, multi = RowCounts(), predictor.multi
-    while batch := list(islice(lines, BATCH_SIZE)):
-        answers = predictor.predict(batch)
-        counts.add(batch, answers, multi=multi)
-        for text, answer in zip(batch, answers, strict=True):
-            if as_json:
-                echo(json_text({"text": text, **predictor.record(answer)}))
-            else:
-                labelled = bracket_labels(text, answer.words, predictor.default_word_label)
-                echo(one_line(f"{answer.label}\t{answer.probability:.3f}\t{labelled}"))
-    return counts
+    if as_json:
+        return json_text({"text": text, **predictor.record(answer)})
+    labelled = bracket_labels(text, answer.words, predictor.default_word_label)
+    return one_line(f"{answer.label}\t{answer.probability:.3f}\t{labelled}")
+
+
+def count_lines(file: Path | None) -> int | None:
+    """Return about how many lines a file has, for a progress bar; None for stdin."""
+    if file is None:
+        return None
+    with file.open("rb") as source:
+        return sum(block.count(b"\n") for block in iter(lambda: source.read(1 << 20), b""))
 
 
 def _read_lines(file: Path | None, encoding: str | None) -> Iterator[str]:
