@@ -133,7 +133,8 @@ def folders(root: Path, evaluations: Sequence[Evaluated], *, data_page: str = "<
         for seed in each.metrics.seeds:
             folder = pruned / each.metrics.system / f"seed-{seed.seed}"
             folder.mkdir(parents=True)
-            (folder / "config.json").write_text(json.dumps({"seed": seed.seed}))
+            (folder / "config.json").write_text(json.dumps({"about": "a model", "paper": "a paper", "seed": seed.seed}))
+            manifest.write(folder, {"seed": seed.seed})
     systems = {each.metrics.system: {"view": "token"} for each in evaluations}
     params = {"dataset": "sample", "seeds": [0], "views": {"token": {}}, "systems": systems}
     (root / "params.yaml").write_text(json.dumps(params))
