@@ -17,6 +17,7 @@ from epigram.evaluation.records.results import Cost, Evaluated, Task, write_eval
 from epigram.evaluation.settings import AUTO, EvaluateSettings, MetricSetting
 from epigram.evaluation.splits import GoldSplit, SystemOutput, Target
 from epigram.evaluation.tokens.word_predictions import Words
+from epigram.models import manifest
 from tests.support.certain import COMPARED
 
 SETTINGS = EvaluateSettings(resamples=200, surest_errors=5)
