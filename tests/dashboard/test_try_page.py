@@ -74,6 +74,18 @@ def test_labelled_words_are_marked_at_their_positions(page: Any, words_model: Pa
     assert found == expected and any("w22" in each for each in expected)
 
 
+def test_why_marks_the_words_that_decide(page: Any) -> None:
+    predict(page, f"👍 nice soup {SCRIPT[:8]}")
+    page.get_by_role("button", name="Why?").click()
+    page.locator("article p", has_text="(weights)").wait_for()
+    assert page.locator("article p", has_text="(weights)").inner_text().startswith("food: soup +")
+    marks = page.locator("article mark")
+    assert marks.all_inner_texts()[:3] == ["👍", "nice", "soup"] or "soup" in marks.all_inner_texts()
+    strong = marks.filter(has_text="soup").first.evaluate("mark => getComputedStyle(mark).backgroundColor")
+    assert strong not in ("rgba(0, 0, 0, 0)", "rgb(255, 255, 0)")
+    assert page.locator("article script").count() == 0
+
+
 def test_a_text_with_html_is_shown_as_it_is(page: Any) -> None:
     predict(page, SCRIPT)
     assert page.locator("article p").first.inner_text() == SCRIPT

@@ -34,13 +34,24 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = (ROOT / "docs", ROOT / "docs/papers", ROOT / "docs/tutorials")
 PAGES = [
     path
-    for path in [ROOT / "README.md", *(page for folder in FOLDERS for page in sorted(folder.glob("*.md")))]
+    for path in [
+        ROOT / "README.md",
+        ROOT / "README.zh.md",
+        *(page for folder in FOLDERS for page in sorted(folder.glob("*.md"))),
+    ]
     if "```sh" in path.read_text("utf-8")
 ]
 PARSED_TARGETS = {"test", "test-all", "bench", "drill", "mutants", "stop"}
-PARSED_COMMANDS = {"dashboard", "stop", "push"}  # these start or stop a service, or send a model to a server
+PARSED_COMMANDS = {"dashboard", "stop", "push", "serve"}  # these start or stop a service, or send a model to a server
 PARSED_MODULES = {"epigram.runner.workspace.revision_diff"}  # it compares commits of the user
-OTHERS = {"git", "export", ".", ".venv/bin/pip", "pip"}  # not part of epigram; they change only the user's files
+OTHERS = {
+    "git",
+    "curl",
+    "export",
+    ".",
+    ".venv/bin/pip",
+    "pip",
+}  # not part of epigram; they change only the user's files
 REVIEWS = [
     *[("房间很大，早餐好吃", "good"), ("前台态度差", "bad"), ("还会再来", "good"), ("太吵了", "bad")],
     *[("位置方便", "good"), ("床单不干净", "bad")],

@@ -82,6 +82,26 @@ def test_the_answers_are_those_of_predict(kind: str, tmp_path: Path) -> None:
     assert (kind == "words") == any("words" in answer for answer in alone)
 
 
+@pytest.mark.parametrize("kind", ["linear", "network", "ensemble_multi"])
+def test_the_explanations_are_those_of_explain(kind: str, tmp_path: Path) -> None:
+    folder = MODELS[kind](tmp_path)
+    predictor = epigram.load(folder)
+    second = predictor.labels[1]
+    with client(folder) as server:
+        for text, label in (("nice soup w7", None), ("large room w22", second), ("", None)):
+            asked = {"text": text} | ({} if label is None else {"label": label})
+            answer = server.post("/v1/explain", json=asked).json()
+            assert answer == {"model": "m0", **predictor.explain([text], label=label)[0].to_dict()}
+        assert len(server.post("/v1/explain", json={"text": "a" * 1_000}).json()["words"]) == 1
+        for body, message in (
+            ({"text": "soup", "label": "none"}, "m0 has no label 'none'; GET /v1/models lists its labels"),
+            ({"text": "a" * 1_001}, "the text has 1,001 characters; at most 1,000 are explained"),
+            ({"texts": ["a"]}, "text: Field required"),
+        ):
+            failed = server.post("/v1/explain", json=body)
+            assert (failed.status_code, failed.json()["error"]["message"]) == (422, message)
+
+
 def test_a_text_below_the_minimum_confidence_has_no_label(model: Path) -> None:
     with client(model, min_confidence=0.99) as server:
         answer = server.post("/v1/predict", json={"text": "nice soup"}).json()["predictions"][0]
@@ -278,6 +298,22 @@ def test_a_full_queue_refuses_further_requests() -> None:
     with pytest.raises(RequestError, match="2 requests are waiting") as refused:
         batches_of([1, 1, 1, 1], max_waiting=2)
     assert refused.value.status == 503 and refused.value.headers == {"retry-after": "1"}
+
+
+def test_few_explanations_wait_between_the_batches() -> None:
+    async def main() -> list[Any]:
+        batcher: Batcher[int] = Batcher(lambda texts: [len(text) for text in texts], batch_texts=8, max_waiting=8)
+        opened = threading.Event()
+        others = [asyncio.ensure_future(batcher.run(lambda: int(opened.wait(5)))) for _ in range(5)]
+        await asyncio.sleep(0.05)
+        predicted = asyncio.ensure_future(batcher.predict(["four"]))
+        opened.set()
+        found = await asyncio.gather(*others, return_exceptions=True)
+        return [*found, await predicted, await batcher.run(lambda: 7)]
+
+    *done, refused, predicted, later = asyncio.run(main())
+    assert (done, predicted, later) == ([1] * 4, [4], 7)
+    assert isinstance(refused, RequestError) and refused.status == 503
 
 
 def test_requests_that_arrive_together_share_the_first_batch() -> None:

@@ -71,9 +71,10 @@ def dependencies(requirements: list[str]) -> set[str]:
     return set(extras)
 
 
-def test_a_run_installs_what_the_dependencies_and_the_extra_pipeline_need_and_nothing_else() -> None:
+def test_a_run_installs_what_the_dependencies_and_two_extras_need_and_nothing_else() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    needed = dependencies([*project["dependencies"], *project["optional-dependencies"]["pipeline"]])
+    extras = project["optional-dependencies"]
+    needed = dependencies([*project["dependencies"], *extras["pipeline"], *extras["serve"]])
     assert {lock.name_of(pin) for pin in packages((ROOT / lock.RUN).read_text())} == needed
     assert {"dvc", "prefect", "torch"} <= needed and not {"ray", "onnx", "pytest"} & needed
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -18,9 +19,12 @@ from epigram.inference.server.errors import RETRY_AFTER, RequestError, error_bod
 from epigram.inference.server.gate import Gate
 from epigram.inference.server.messages import (
     ErrorAnswer,
+    ExplainAnswer,
     ModelsAnswer,
     PredictAnswer,
     StatusAnswer,
+    explain_schema,
+    read_explain_request,
     read_request,
     request_schema,
 )
@@ -85,6 +89,11 @@ def _add_information(
 def _add_predict(app: FastAPI, models: dict[str, ServedModel], settings: ServerSettings) -> None:
     default = next(iter(models))
 
+    def find(name: str) -> ServedModel:
+        if (found := models.get(name or default)) is None:
+            raise RequestError(404, f"unknown model {name!r}; the server has {', '.join(models)}")
+        return found
+
     @app.post(
         "/v1/predict",
         dependencies=_token(settings),
@@ -94,11 +103,22 @@ def _add_predict(app: FastAPI, models: dict[str, ServedModel], settings: ServerS
     async def predict(request: Request) -> Response:
         """Predict the labels of one text or several."""
         texts, name = read_request(await _read_body(request, settings.max_bytes), settings)
-        model = models.get(name or default)
-        if model is None:
-            raise RequestError(404, f"unknown model {name!r}; the server has {', '.join(models)}")
+        model = find(name)
         records = await model.batcher.predict(texts) if texts else []
         return Response(to_json({"model": model.name, "predictions": records}), media_type=JSON)
+
+    @app.post(
+        "/v1/explain",
+        dependencies=_token(settings),
+        responses={200: {"model": ExplainAnswer}, **_errors(401, 404, 408, 413, 415, 422, 503)},
+        openapi_extra=explain_schema(list(models)),
+    )
+    async def explain(request: Request) -> Response:
+        """Score the words of a text: how much each speaks for the label."""
+        asked = read_explain_request(await _read_body(request, settings.max_bytes))
+        model = find(asked.model)
+        found = await model.batcher.run(partial(model.explain, asked.text, asked.label))
+        return Response(to_json({"model": model.name, **found}), media_type=JSON)
 
 
 def _token(settings: ServerSettings) -> list[Any]:

@@ -16,6 +16,7 @@ from typing import Generic, NamedTuple, TypeVar
 from epigram.inference.server.errors import RETRY_AFTER, RequestError
 
 Answer = TypeVar("Answer")
+MAX_OTHERS = 4  # explanations that may wait: each keeps the model from predicting for a while
 
 
 class Waiting(NamedTuple, Generic[Answer]):
@@ -36,7 +37,7 @@ class Batcher(Generic[Answer]):
         self._predict, self.batch_texts, self.max_waiting = predict, batch_texts, max_waiting
         self._waiting: deque[Waiting[Answer]] = deque()
         self._thread = ThreadPoolExecutor(1, "predict")
-        self._busy = False
+        self._busy, self._others = False, 0
 
     @property
     def waiting(self) -> int:
@@ -54,6 +55,16 @@ class Batcher(Generic[Answer]):
             self._busy = True
             loop.call_soon(self._start)  # later in this turn of the loop, with all requests that arrive together
         return await answers
+
+    async def run(self, work: Callable[[], Answer]) -> Answer:
+        """Return the result of other `work` with the model, in its thread between two batches."""
+        if self._others >= MAX_OTHERS:
+            raise RequestError(503, f"{self._others} explanations are waiting; send it again later", RETRY_AFTER)
+        self._others += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        finally:
+            self._others -= 1
 
     def close(self) -> None:
         """Wait for the batch in progress and end the thread."""

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from epigram.inference.server.errors import error_body
 
 OPEN = {"/", "/healthz", "/readyz", "/openapi.json"}  # need no token
-PATHS = OPEN | {"/metrics", "/v1/models", "/v1/predict"}
+PATHS = OPEN | {"/metrics", "/v1/models", "/v1/predict", "/v1/explain"}
 
 
 class Gate:

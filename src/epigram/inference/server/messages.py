@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from epigram.inference.server.errors import RequestError, first_problem
 from epigram.inference.server.settings import ServerSettings
 
+EXPLAINED_CHARACTERS = 1_000  # a network predicts once for each word
+
 
 class PredictRequest(BaseModel):
     """Body of a prediction request: one text or several, and the name of a model."""
@@ -24,6 +26,37 @@ class PredictRequest(BaseModel):
         if len({"text", "texts"} & self.model_fields_set) != 1:
             raise RequestError(422, 'expected "text" or "texts", one of the two')
         return [self.text] if "text" in self.model_fields_set else self.texts
+
+
+class ExplainRequest(BaseModel):
+    """Body of a request for an explanation: a text, the name of a model, and a label, by default the predicted one."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: str
+    model: str = ""
+    label: str | None = None
+
+
+class ScoreAnswer(BaseModel):
+    """A word of the text, with its positions; a score above 0 speaks for the label, one below 0 against it."""
+
+    text: str
+    start: int
+    end: int
+    score: float
+
+
+class ExplainAnswer(BaseModel):
+    """Words of a text that speak for a label and against it, by the named method."""
+
+    model: str
+    text: str
+    label: str
+    probability: float
+    method: str
+    words: list[ScoreAnswer]
+    base: float | None = None
 
 
 class WordAnswer(BaseModel):
@@ -108,18 +141,41 @@ def read_request(body: bytes, settings: ServerSettings) -> tuple[list[str], str]
     return texts, asked.model
 
 
+def read_explain_request(body: bytes) -> ExplainRequest:
+    """Return the request. Raises RequestError for a body that is invalid or has a text that is too long."""
+    try:
+        asked = ExplainRequest.model_validate_json(body)
+    except ValidationError as error:
+        raise RequestError(422, first_problem(error)) from None
+    if len(asked.text) > EXPLAINED_CHARACTERS:
+        raise RequestError(
+            422, f"the text has {len(asked.text):,} characters; at most {EXPLAINED_CHARACTERS:,} are explained"
+        )
+    return asked
+
+
+def explain_schema(models: list[str]) -> dict[str, Any]:
+    """Return what openapi.json says about the body of a request for an explanation."""
+    properties = {
+        "text": {"type": "string", "maxLength": EXPLAINED_CHARACTERS},
+        "model": {"type": "string", "enum": models, "description": "default: the first model"},
+        "label": {"type": "string", "description": "default: the predicted label"},
+    }
+    return _body(properties, required=["text"], example={"text": "a text"})
+
+
 def request_schema(models: list[str], settings: ServerSettings) -> dict[str, Any]:
     """Return what openapi.json says about the body of a prediction request."""
     text = {"type": "string", "maxLength": settings.max_characters}
-    schema = {
-        "type": "object",
-        "properties": {
-            "text": text,
-            "texts": {"type": "array", "items": text, "maxItems": settings.max_texts},
-            "model": {"type": "string", "enum": models, "description": "default: the first model"},
-        },
-        "oneOf": [{"required": ["text"]}, {"required": ["texts"]}],
-        "additionalProperties": False,
-        "example": {"texts": ["a text", "another text"]},
+    properties = {
+        "text": text,
+        "texts": {"type": "array", "items": text, "maxItems": settings.max_texts},
+        "model": {"type": "string", "enum": models, "description": "default: the first model"},
     }
+    one_of = [{"required": ["text"]}, {"required": ["texts"]}]
+    return _body(properties, oneOf=one_of, example={"texts": ["a text", "another text"]})
+
+
+def _body(properties: dict[str, Any], **other: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties, "additionalProperties": False, **other}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

@@ -9,6 +9,7 @@ from typing import Any
 
 from epigram.inference.predictors.open_predictor import open_predictor
 from epigram.inference.server.batching import Batcher
+from epigram.inference.server.errors import RequestError
 from epigram.inference.server.input_statistics import InputStatistics, read_reference
 from epigram.inference.server.settings import ServerSettings
 from epigram.models.manifest import stamps
@@ -70,6 +71,13 @@ class ServedModel:
         predictor = open_predictor(self.folder, min_confidence=self.min_confidence)
         predictor.predict([FIRST_TEXT])
         self.stamps, self.reference, self.predictor, self.loaded = found, reference, predictor, time.time()
+
+    def explain(self, text: str, label: str | None) -> Record:
+        """Return the explanation of a text as JSON values. Raises RequestError for an unknown label."""
+        predictor = self.predictor
+        if label is not None and label not in predictor.labels:
+            raise RequestError(422, f"{self.name} has no label {label!r}; GET /v1/models lists its labels")
+        return predictor.explain([text], label=label)[0].to_dict()
 
     def _predict(self, texts: list[str]) -> list[Record]:
         predictor = self.predictor  # another one may replace it meanwhile
