@@ -30,6 +30,7 @@ FAMILIES = (  # modules of this package, with rows(plan) and SETTINGS
     "layers",
     "inference",
     "export",
+    "serving",
     "pruning",
     "start_up",
     "pipeline",

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import epigram
 from epigram.cli.models import encoders, explain, export, fit, predict, push, serve, sign, suggest, systems, verify
@@ -21,34 +22,52 @@ from epigram.process.exits import handle_errors, run_and_exit, run_typer
 from epigram.process.signals import end_on_signals
 from epigram.process.startup import limit_library_threads
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "fit": fit.main,
-    "init": init.main,
-    "doctor": doctor.main,
-    "run": run.main,
-    "predict": predict.main,
-    "explain": explain.main,
-    "serve": serve.main,
-    "suggest": suggest.main,
-    "export": export.main,
-    "verify": verify.main,
-    "sign": sign.main,
-    "push": push.main,
-    "systems": systems.main,
-    "encoders": encoders.main,
-    "add": add.main,
-    "retrain": retrain.main,
-    "drift": drift.main,
-    "sweep": sweep.main,
-    "table": table.main,
-    "dashboard": dashboard.main,
-    "stop": stop.main,
-    "repair": repair.main,
+GROUPS: dict[str, dict[str, tuple[Callable[..., None], str]]] = {  # in the order in which a user meets them
+    "A model": {
+        "fit": (fit.main, "Train the best model for labelled texts in a given time."),
+        "predict": (predict.main, "Predict the labels of texts, or of a table."),
+        "explain": (explain.main, "Show which words of a text speak for its label."),
+        "serve": (serve.main, "Answer over HTTP."),
+        "suggest": (suggest.main, "Choose the texts that are most worth labelling next."),
+        "export": (export.main, "Write a model as an ONNX graph."),
+        "push": (push.main, "Upload a model to the Hugging Face hub."),
+        "verify": (verify.main, "Check that the files of a model are unchanged."),
+        "sign": (sign.main, "Sign the files of a model."),
+        "encoders": (encoders.main, "List the pretrained encoders, or install one."),
+    },
+    "A project": {
+        "init": (init.main, "Create a project, with git and DVC."),
+        "doctor": (doctor.main, "Check the installation, the machine and the project."),
+        "add": (add.main, "Make your own file a data set of the project."),
+        "systems": (systems.main, "List the systems that a project can train."),
+        "run": (run.main, "Run the pipeline, and compare the systems."),
+        "sweep": (sweep.main, "Run the pipeline for every combination of settings."),
+        "table": (table.main, "Measure a printed table of a paper."),
+    },
+    "A model that stays good": {
+        "retrain": (retrain.main, "Train on new rows; a better model becomes the champion."),
+        "drift": (drift.main, "Compare new texts with the texts that the champion knows."),
+        "dashboard": (dashboard.main, "Start the dashboard with its schedules."),
+        "stop": (stop.main, "Stop the dashboard."),
+        "repair": (repair.main, "Check the stored files of DVC, and remove damaged ones."),
+    },
 }
+COMMANDS = {name: main for group in GROUPS.values() for name, (main, _) in group.items()}
 FLOW_COMMANDS = ("run", "retrain", "drift", "sweep", "table", "dashboard", "stop")  # need flows/ in the current folder
 
+
+class GroupedHelp(TyperGroup):
+    """Command group whose help lists the commands by GROUPS."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write each group with its commands, a sentence for each."""
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, about) for name, (_, about) in group.items()])
+
+
 # Help texts are plain, because Rich markup would read [word|label] as a tag and drop it.
-cli = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
+cli = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None, cls=GroupedHelp)
 for _name, _main in COMMANDS.items():
     # until its flow starts, a flow's command has nothing to clean up
     cli.command(_name)(handle_errors(end_on_signals()(_main) if _name in FLOW_COMMANDS else _main))

@@ -93,13 +93,13 @@ def test_the_explanations_are_those_of_explain(kind: str, tmp_path: Path) -> Non
             answer = server.post("/v1/explain", json=asked).json()
             assert answer == {"model": "m0", **predictor.explain([text], label=label)[0].to_dict()}
         assert len(server.post("/v1/explain", json={"text": "a" * 1_000}).json()["words"]) == 1
-        for body, message in (
-            ({"text": "soup", "label": "none"}, "m0 has no label 'none'; GET /v1/models lists its labels"),
-            ({"text": "a" * 1_001}, "the text has 1,001 characters; at most 1,000 are explained"),
-            ({"texts": ["a"]}, "text: Field required"),
+        for status, body, message in (
+            (404, {"text": "soup", "label": "none"}, "m0 has no label 'none'; GET /v1/models lists its labels"),
+            (422, {"text": "a" * 1_001}, "the text has 1,001 characters; at most 1,000 are explained"),
+            (422, {"texts": ["a"]}, "text: Field required"),
         ):
             failed = server.post("/v1/explain", json=body)
-            assert (failed.status_code, failed.json()["error"]["message"]) == (422, message)
+            assert (failed.status_code, failed.json()["error"]["message"]) == (status, message)
 
 
 def test_a_text_below_the_minimum_confidence_has_no_label(model: Path) -> None:

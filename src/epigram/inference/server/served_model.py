@@ -76,7 +76,7 @@ class ServedModel:
         """Return the explanation of a text as JSON values. Raises RequestError for an unknown label."""
         predictor = self.predictor
         if label is not None and label not in predictor.labels:
-            raise RequestError(422, f"{self.name} has no label {label!r}; GET /v1/models lists its labels")
+            raise RequestError(404, f"{self.name} has no label {label!r}; GET /v1/models lists its labels")
         return predictor.explain([text], label=label)[0].to_dict()
 
     def _predict(self, texts: list[str]) -> list[Record]:
