@@ -62,6 +62,31 @@ def test_help_ends_with_an_example_whose_arguments_are_valid(name: str) -> None:
         commands.commands[used].make_context(used, [*arguments, "--no-such-option"])
 
 
+def test_the_list_of_commands_has_a_sentence_of_one_line_for_each() -> None:
+    shown = CliRunner().invoke(cli.cli, ["--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}).output
+    listed = re.findall(r"^  ([a-z]+)  +([A-Z].*\.)$", shown, re.MULTILINE)
+    assert [name for name, _ in listed] == list(cli.COMMANDS) and max(map(len, shown.splitlines())) <= 80
+    assert [title for title in cli.GROUPS if f"\n{title}:\n" in shown] == list(cli.GROUPS)
+
+
+@pytest.mark.parametrize(("width", "has_papers"), [(80, False), (140, True)])
+def test_the_list_of_systems_fits_the_terminal(
+    width: int, has_papers: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    cli.app(["systems"])
+    shown = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)  # without colours
+    assert max(map(len, shown.splitlines())) <= width
+    assert ("Joulin et al." in shown) == has_papers
+
+
+def test_the_list_of_systems_is_a_table_for_other_programs_in_a_pipe() -> None:
+    header, *rows = CliRunner().invoke(cli.cli, ["systems"]).output.splitlines()
+    assert header.split("\t")[:2] == ["system", "task"]
+    assert {len(row.split("\t")) for row in rows} == {len(header.split("\t"))} and len(rows) > 20
+
+
 def test_the_commands_of_flows_are_commands() -> None:
     assert set(cli.FLOW_COMMANDS) < cli.COMMANDS.keys()
 
