@@ -22,7 +22,7 @@ from epigram.process.exits import handle_errors, run_and_exit, run_typer
 from epigram.process.signals import end_on_signals
 from epigram.process.startup import limit_library_threads
 
-GROUPS: dict[str, dict[str, tuple[Callable[..., None], str]]] = {  # in the order in which a user meets them
+GROUPS: dict[str, dict[str, tuple[Callable[..., None], str]]] = {
     "A model": {
         "fit": (fit.main, "Train the best model for labelled texts in a given time."),
         "predict": (predict.main, "Predict the labels of texts, or of a table."),

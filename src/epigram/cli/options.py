@@ -37,6 +37,9 @@ Separator = Annotated[
     str | None, typer.Option(metavar="C", help="Separator of a csv file, for example ; or tab. Default: detected.")
 ]
 Text = Annotated[str, typer.Option(metavar="COLUMNS", help="Text column, or several that are joined: title,body.")]
+Ordered = Annotated[
+    str | None, typer.Option(metavar="LABELS", help="Labels in their order, if they have one: bad,fair,good.")
+]
 TextOfModel = Annotated[
     str | None,
     typer.Option(

@@ -11,7 +11,7 @@ Preference = Literal["cheapest", "best"]
 AUTO = "auto"  # the metric of the task
 METRIC_NAMES = (
     *(AUTO, "accuracy", "macro_f1", "micro_f1", "weighted_f1", "balanced_accuracy"),
-    *("log_loss", "quadratic_kappa", "token_f1"),
+    *("log_loss", "quadratic_kappa", "mean_absolute_error", "token_f1"),
 )
 
 
@@ -29,8 +29,8 @@ class CostSetting(Strict):
 
 
 EXPECTED = (
-    "auto, accuracy, macro_f1, micro_f1, weighted_f1, f1:LABEL, balanced_accuracy, log_loss, quadratic_kappa, or "
-    "{cost: {GOLD: {PREDICTED: PRICE}}}"
+    "auto, accuracy, macro_f1, micro_f1, weighted_f1, f1:LABEL, balanced_accuracy, log_loss, quadratic_kappa, "
+    "mean_absolute_error, or {cost: {GOLD: {PREDICTED: PRICE}}}"
 )
 MetricSetting = Annotated[Annotated[str, Checked(_is_metric, EXPECTED)] | CostSetting, MappingAs()]
 

@@ -32,13 +32,15 @@ def write_raw(
     folder: Path,
     group: Any = None,
     time: Any = None,
+    ordered: Iterable[Any] | None = None,
     options: Options | None = None,
 ) -> list[str]:
     """Write the texts and source.json to `folder`; return notes on how they are read.
 
     `data` is a table, a folder with a folder per label, a frame (polars, pandas or another one that narwhals knows)
     with the columns `text` and `label`, or texts with as many `labels`: one for each text, or a list of them. `group`
-    or `time` is a column, or has a value for each text. `options` are known options of the table's reader.
+    or `time` is a column, or has a value for each text. `ordered` are the labels in their order. `options` are known
+    options of the table's reader.
     Raises ParameterError for texts and labels that do not fit together, and the errors of `inspect`.
     """
     from epigram.data.sources.inspection import inspect
@@ -68,7 +70,8 @@ def write_raw(
     if found.task == "tokens":
         raise ParameterError("fit: only words have labels; use epigram add and epigram run to train on them")
     files = [{"path": file.name, "local": file.name, "sha256": sha256(file)}]
-    values = found.description(NAME, "texts given to fit", files, language)
+    order = None if ordered is None else [str(each) for each in as_list(ordered, "ordered")]
+    values = found.in_order(order).description(NAME, "texts given to fit", files, language)
     write_json(folder / "source.json", values)
     return found.notes
 

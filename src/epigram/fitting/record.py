@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import redirect_stdout
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +14,7 @@ from epigram.core.config_types import Checked, Strict, validate_as
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.settings import check_sections
 from epigram.data.packed import file_suffix
+from epigram.data.sources.inspection import in_usual_order
 from epigram.data.sources.source import SPLIT_KEYS, read_source
 from epigram.data.tables import FILE_OPTIONS, formats
 from epigram.data.validation.settings import ValidateSettings
@@ -44,6 +45,7 @@ class FitRecord(Strict):
     language: Language
     read: ReadOptions
     params: dict[str, Any]
+    ordered: list[str] = field(default_factory=list)  # the labels, if they are not sorted
 
     @classmethod
     def of(cls, model: Path) -> FitRecord:
@@ -62,7 +64,7 @@ class FitRecord(Strict):
         kind = formats().get(file_suffix(data), {}).get("reader")
         options = {name: self.read[name] for name in FILE_OPTIONS if name in self.read and kind == self.read["reader"]}
         columns = {name: self.read[name] for name in ("text", "label", *SPLIT_KEYS) if name in self.read}
-        return {**columns, "language": self.language, "options": options}
+        return {**columns, "ordered": self.ordered or None, "language": self.language, "options": options}
 
     def check_texts(self, model: Path, data: Path) -> None:
         """Raise DataError if the file `data` gives other rows than the `model` was trained and evaluated on."""
@@ -93,7 +95,8 @@ def write_record(steps: Steps, systems: Mapping[str, dict[str, Any]], chosen: st
         "metric": plain_value(sections.pop("metric")),
         **{name: _set_values(each) if is_dataclass(each) else each for name, each in sections.items()},
     }
-    record = FitRecord(language=source.language, read=source.read, params=params)
+    ordered = [] if source.labels == in_usual_order(source.labels) else source.labels
+    record = FitRecord(language=source.language, read=source.read, params=params, ordered=ordered)
     manifest.write(steps.chosen, {**manifest.read_facts(steps.chosen), KEY: asdict(record)})
 
 

@@ -125,6 +125,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("fit texts.txt --out one", "--sheet B", {"fit.options": {"sheet": "B"}}),
     ("fit texts.txt --out one", "--group who", {"fit.group": "who"}),
     ("fit texts.txt --out one", "--time day", {"fit.time": "day"}),
+    ("fit texts.txt --out one", "--ordered bad,good", {"fit.ordered": ["bad", "good"]}),
     (
         "fit texts.txt --out one",
         "--out other",
@@ -188,6 +189,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("add rows.csv", "--sheet B", {"add_source.options": {"sheet": "B"}}),
     ("add rows.csv", "--group who", {"add_source.group": "who"}),
     ("add rows.csv", "--time day", {"add_source.time": "day"}),
+    ("add rows.csv", "--ordered bad,good", {"add_source.ordered": ["bad", "good"]}),
     ("init demo", "--update", {"update.root": Path("demo")}),
     (
         "init demo",

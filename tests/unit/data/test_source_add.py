@@ -157,6 +157,22 @@ def test_a_data_set_is_replaced_only_when_asked_for() -> None:
     assert read_back("r")["label"].to_list() == ["5", "10", "5", "7"]
 
 
+def test_labels_have_the_order_that_the_user_names() -> None:
+    Path("r.csv").write_text("text,label\nfine day,good\nso so,fair\nno,bad\n")
+    add_source(Path("r.csv"), name="r", text="text", label="label")
+    assert load_source("r").labels == ["bad", "fair", "good"]
+    order = ["good", "fair", "bad"]
+    add_source(Path("r.csv"), name="r", text="text", label="label", ordered=order, replace=True)
+    assert load_source("r").labels == order
+    add_source(Path("r.csv"), name="r", text="text", label="label", replace=True)
+    assert load_source("r").labels == order
+    for wrong in (["bad", "good"], ["bad", "fair", "good", "best"]):
+        with pytest.raises(
+            ParameterError, match=r"--ordered lists bad, .*; the labels of the texts are bad, fair, good"
+        ):
+            add_source(Path("r.csv"), name="other", text="text", label="label", ordered=wrong)
+
+
 def test_the_copy_itself_can_be_edited_and_added_again() -> None:
     Path("r.csv").write_text(REVIEWS)
     add_source(Path("r.csv"), name="r", text="review", label="stars")

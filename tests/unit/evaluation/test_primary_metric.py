@@ -62,6 +62,10 @@ SINGLE: dict[str, tuple[MetricSetting, Theirs]] = {
         lambda gold, said, _: float(sklearn.cohen_kappa_score(gold, said, weights="quadratic", labels=range(4))),
     ),
     "cost": (COST, lambda gold, said, _: -float(PRICES[gold, said].mean())),
+    "mean_absolute_error": (
+        "mean_absolute_error",
+        lambda gold, said, _: -float(sklearn.mean_absolute_error(gold, said)),
+    ),
 }
 MULTI: dict[str, tuple[MetricSetting, Theirs]] = {
     **{name: SINGLE[name] for name in ("accuracy", "macro_f1", "micro_f1", "weighted_f1", "f1:c")},
@@ -177,10 +181,20 @@ def test_a_metric_that_does_not_suit_the_data_is_refused(setting: MetricSetting,
     ("labels", "declared", "suits"),
     [(["1", "2", "10"], False, True), (["good", "bad"], True, True), (["1", "good"], False, False)],
 )
-def test_kappa_needs_labels_in_an_order(labels: list[str], declared: bool, suits: bool) -> None:
+@pytest.mark.parametrize("name", ["quadratic_kappa", "mean_absolute_error"])
+def test_two_metrics_need_labels_in_an_order(name: str, labels: list[str], declared: bool, suits: bool) -> None:
     data: Any = SimpleNamespace(task="single", labels=labels, tokens_only=False)
-    with nullcontext() if suits else pytest.raises(ParameterError, match="the labels have no order; list them"):
-        check_metric("quadratic_kappa", data, declared=declared)
+    with nullcontext() if suits else pytest.raises(ParameterError, match="the labels have no order; name them"):
+        check_metric(name, data, declared=declared)
+
+
+def test_the_absolute_error_is_of_numbers_and_its_best_prediction_is_the_median() -> None:
+    gold, chances = np.array([0, 2]), np.array([[[0.4, 0.35, 0.25], [0.4, 0.35, 0.25]]])
+    numbers = metric_of("mean_absolute_error", "single", ["1", "2", "10"])
+    assert numbers.rows(Decided(gold, np.array([[1, 0]]), chances)).scores().tolist() == [-(1 + 9) / 2]
+    names = metric_of("mean_absolute_error", "single", ["bad", "fair", "good"])
+    assert names.rows(Decided(gold, np.array([[1, 0]]), chances)).scores().tolist() == [-(1 + 2) / 2]
+    assert choose_labels(chances[0], names.prices).tolist() == [1, 1]  # the most probable label is the first
 
 
 def test_only_the_score_of_words_suits_data_whose_words_alone_have_labels() -> None:

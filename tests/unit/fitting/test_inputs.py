@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from epigram.core.errors import EpigramError, InputMissingError
+from epigram.core.errors import EpigramError, InputMissingError, ParameterError
 from epigram.core.files import read_json
 from epigram.data.corpus import read_corpus
 from epigram.data.sources.source import read_source
@@ -57,6 +57,13 @@ def test_frames_and_files_give_the_same_rows(tmp_path: Path) -> None:
     kinds = [frame, pyarrow.table(columns), tmp_path / "reviews.csv", str(tmp_path / "reviews.csv")]
     for number, data in enumerate(kinds):
         assert written(tmp_path / str(number), data, text="review", label="stars") == wanted
+
+
+def test_labels_have_the_order_that_is_given(tmp_path: Path) -> None:
+    written(tmp_path, TEXTS, ["fair", "good", "bad", "fair"], ordered=("good", "fair", "bad"))
+    assert read_json(tmp_path / "raw" / "source.json")["labels"] == ["good", "fair", "bad"]
+    with pytest.raises(ParameterError, match="--ordered lists 1, 2; the labels of the texts are 1, 2, 3"):
+        written(tmp_path / "other", TEXTS, [1, 2, 3, 3], ordered=[1, 2])
 
 
 def test_a_column_of_splits_is_used(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from epigram.core.files import write_json
+from epigram.core.files import read_json, write_json
 from epigram.evaluation.settings import CompareSettings, read_metric
 from epigram.fitting.inputs import write_raw
 from epigram.fitting.record import FitRecord, write_record
@@ -63,7 +63,7 @@ def test_the_record_has_what_the_chosen_model_needs(
     write_record(steps, {"setfit": ENCODER, "tfidf_svm": SVM}, chosen)
     record = FitRecord.of(steps.chosen)
     columns = {"text": "review", "label": "stars", "group": "group"}
-    assert record.reading(Path("a.csv")) == {**columns, "language": "zh", "options": {}}
+    assert record.reading(Path("a.csv")) == {**columns, "ordered": None, "language": "zh", "options": {}}
     assert record.params == {
         **{"metric": {"cost": {"food": {"room": 3.0}}}},
         **{"dataset": "texts", "seeds": [4], "views": views, "systems": systems},
@@ -72,6 +72,15 @@ def test_the_record_has_what_the_chosen_model_needs(
         **{"evaluate": {"timing_texts": 32}, "compare": {"alpha": 0.1, "prefer": "best"}},
     }
     assert manifest.read_facts(steps.chosen)["system"] == "x"
+
+
+def test_the_record_has_labels_that_are_not_sorted(tmp_path: Path) -> None:
+    steps = fitted(tmp_path)
+    source = read_json(steps.folder / "raw" / "source.json")
+    order = source["labels"][::-1]
+    write_json(steps.folder / "raw" / "source.json", {**source, "labels": order})
+    write_record(steps, {"setfit": ENCODER, "tfidf_svm": SVM}, "tfidf_svm")
+    assert FitRecord.of(steps.chosen).reading(Path("a.csv"))["ordered"] == order
 
 
 def test_the_options_of_a_file_apply_to_files_of_its_format(tmp_path: Path) -> None:

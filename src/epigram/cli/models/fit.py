@@ -11,6 +11,7 @@ from epigram.cli.options import (
     TABLES,
     Encoding,
     Group,
+    Ordered,
     Separator,
     Sheet,
     Text,
@@ -29,6 +30,7 @@ def main(
     label: Annotated[str, typer.Option(help="Column of the labels.")] = "label",
     group: Group = None,
     time: Time = None,
+    ordered: Ordered = None,
     budget: Annotated[str, typer.Option(metavar="TIME", help="Time until the model is written.")] = "1m",
     metric: Annotated[str, typer.Option(help="Score that chooses the model, as `metric` in params.yaml.")] = "auto",
     language: Annotated[Literal["zh", "en"] | None, typer.Option(help="Language. Default: detected.")] = None,
@@ -50,5 +52,6 @@ def main(
 
     options, score = file_options(encoding, separator, sheet), parse_value("--metric", metric)
     columns: dict[str, Any] = {"text": split_list(text), "label": label, "group": group, "time": time}
-    fit(file, **columns, language=language, budget=budget, metric=score, options=options).save(out)
+    order = None if ordered is None else split_list(ordered)
+    fit(file, **columns, ordered=order, language=language, budget=budget, metric=score, options=options).save(out)
     echo(f'report: {report}\nmodel:  {out}  (to try it: epigram predict {out} "a text")')

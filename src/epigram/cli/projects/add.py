@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from epigram.cli.options import TABLES, Encoding, Group, Separator, Sheet, Text, Time, file_options, split_list
+from epigram.cli.options import TABLES, Encoding, Group, Ordered, Separator, Sheet, Text, Time, file_options, split_list
 from epigram.core.errors import ParameterError
 from epigram.process.display import echo
 
@@ -26,6 +26,7 @@ def main(
     label_separator: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Separator of several labels of a text, or [] for lists.")
     ] = None,
+    ordered: Ordered = None,
     language: Annotated[Literal["zh", "en"] | None, typer.Option(help="zh or en. Default: detected.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the data set. Default: the file name.")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the data set, if it was added before.")] = False,
@@ -57,6 +58,7 @@ def main(
         group=group,
         time=time,
         label_separator=label_separator,
+        ordered=None if ordered is None else split_list(ordered),
         language=language,
         replace=replace,
         options=file_options(encoding, separator, sheet),

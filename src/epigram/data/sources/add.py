@@ -54,11 +54,13 @@ def known_checksums(description: Path, *, replace: bool) -> set[str]:
     return {file.sha256 for file in read_source(description).files if file.sha256}
 
 
-def with_own_keys(values: dict[str, Any], description: Path, *, keep_language: bool) -> dict[str, Any]:
+def with_own_keys(
+    values: dict[str, Any], description: Path, *, keep_language: bool, ordered: bool = False
+) -> dict[str, Any]:
     """Return `values` with the keys of a `description` that the added file does not determine.
 
-    Labels that are still there keep their order, which is the order of a model's outputs. If the kept keys leave out
-    rows, the number of rows in the file says nothing about the number that is read, so `rows` is empty.
+    Labels that are still there keep their order, which is the order of a model's outputs, unless `ordered`. If the kept
+    keys leave out rows, the number of rows in the file says nothing about the number that is read, so `rows` is empty.
     """
     old: Any = read_yaml(description)
     own = {key: value for key, value in old.items() if key not in OF_FILE}
@@ -70,7 +72,7 @@ def with_own_keys(values: dict[str, Any], description: Path, *, keep_language: b
     names = {str(label): str(name) for label, name in (read.get("names") or {}).items()}
     known = [label for label in values["labels"] if label in names or not read.get("named_only")]
     found = list(dict.fromkeys(names.get(label, label) for label in known))
-    kept = [label for label in map(str, old.get("labels") or []) if label in found]
+    kept = [] if ordered else [label for label in map(str, old.get("labels") or []) if label in found]
     labels = kept + [label for label in found if label not in kept]
     rows = {} if own.get("distinct") or own.get("sample") or read.get("named_only") else values["rows"]
     every = {**values, **own, "read": {**values["read"], **read}, "labels": labels, "rows": rows}
@@ -96,6 +98,7 @@ def add_source(
     group: str | None = None,
     time: str | None = None,
     label_separator: str | None = None,
+    ordered: Sequence[str] | None = None,
     language: Literal["zh", "en"] | None = None,
     replace: bool = False,
     options: Options | None = None,
@@ -104,12 +107,13 @@ def add_source(
     """Describe `file`, a table or a folder with a folder per label, as the source `name`.
 
     `text`, `label`, `split`, `group` and `time` are column names; several columns `text` are joined. If `split` is
-    None, a column of split names is used; "" is no column. If `language` is None, it is guessed. The encoding and the
-    separator are detected, unless `options` has them, and also whether quotation marks are plain characters. The
-    description records all of these, and `names` of labels with invisible characters. With `replace`, a source of this
-    name that this function has written is replaced, and keeps the keys that the user has added. Raises ParameterError
-    for an invalid or existing name, one that ends like a growing data set, or an unsuitable file type or label column,
-    InputMissingError for a missing file, DataError for a file that cannot be read.
+    None, a column of split names is used; "" is no column. `ordered` are the labels in their order. If `language` is
+    None, it is guessed. The encoding and the separator are detected, unless `options` has them, and also whether
+    quotation marks are plain characters. The description records all of these, and `names` of labels with invisible
+    characters. With `replace`, a source of this name that this function has written is replaced, and keeps the keys
+    that the user has added. Raises ParameterError for an invalid or existing name, one that ends like a growing data
+    set, or an unsuitable file type or label column, InputMissingError for a missing file, DataError for a file that
+    cannot be read.
     """
     description = root / SOURCES / f"{name}.yaml"
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
@@ -126,7 +130,7 @@ def add_source(
     columns["label_separator"] = label_separator
     about = f"{shown(file.name)}, added with epigram add"
     with inspect_any(file, columns | (options or {})) as (table, found):
-        _write(table, description, found, about, language, known, root)
+        _write(table, description, found.in_order(ordered), about, language, known, root, ordered=ordered is not None)
     return AddedSource(description, found.rows, found.notes)
 
 
@@ -138,8 +142,13 @@ def _write(
     language: Literal["zh", "en"] | None,
     known: set[str],
     root: Path,
+    *,
+    ordered: bool,
 ) -> None:
-    """Copy the table and write its description; `known` are the checksums that the copy may have before."""
+    """Copy the table and write its description; `known` are the checksums that the copy may have before.
+
+    `ordered`: the labels are in their order, also if a description that is replaced has another one.
+    """
     import yaml
 
     name = description.stem
@@ -150,7 +159,7 @@ def _write(
     values = found.description(name, about, files, language)
     content = HEAD + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118)
     if description.exists():
-        values = with_own_keys(values, description, keep_language=language is None)
+        values = with_own_keys(values, description, keep_language=language is None, ordered=ordered)
         content = edit(description.read_bytes().decode(), values)
     with atomic_file(root / copy) as temporary:
         shutil.copyfile(table, temporary)

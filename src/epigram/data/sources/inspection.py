@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -49,6 +49,16 @@ class Inspection:
     labels: list[str]
     splits: dict[str, list[str]]
     notes: list[str]
+
+    def in_order(self, ordered: Sequence[str] | None) -> Inspection:
+        """Return the inspection with its labels `ordered`. Raises ParameterError unless these are its labels."""
+        if ordered is None:
+            return self
+        if sorted(ordered) != sorted(self.labels):
+            raise ParameterError(
+                f"--ordered lists {', '.join(ordered)}; the labels of the texts are {', '.join(self.labels)}"
+            )
+        return replace(self, labels=list(ordered))
 
     def description(self, name: str, about: str, files: list[dict[str, str]], language: str | None) -> dict[str, Any]:
         """Return the content of a source's description; a given `language` replaces the guessed one."""
@@ -255,7 +265,12 @@ def _sort_labels(found: list[str], rows: int, column: str, file: Path) -> list[s
             f"--label is {column!r}, but this column of {file} has {len(found)} different values in {rows} "
             "rows; choose the column with the labels"
         )
-    return sorted(found, key=lambda label: ((number := parse_integer(label)) is None, number or 0, label))
+    return in_usual_order(found)
+
+
+def in_usual_order(labels: Iterable[str]) -> list[str]:
+    """Return the labels sorted, numbers by value."""
+    return sorted(labels, key=lambda label: ((number := parse_integer(label)) is None, number or 0, label))
 
 
 def _find_splits(frame: pl.DataFrame, file: Path) -> dict[str, list[str]]:

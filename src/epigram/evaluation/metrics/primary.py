@@ -89,9 +89,11 @@ PRIMARY = {
     ),
     "log_loss": RegisteredMetric("log loss", log_loss_rows, loss=True),
     "quadratic_kappa": RegisteredMetric("quadratic kappa", kappa_rows, ("single",)),
+    "mean_absolute_error": RegisteredMetric("mean absolute error", cost_rows, ("single",), loss=True),
     "cost": RegisteredMetric("cost per text", cost_rows, ("single",), loss=True),
     "token_f1": RegisteredMetric("token F1", micro_f1_rows, ()),  # tokens.py adds up the words of the rows
 }
+OF_ORDER = {"quadratic_kappa", "mean_absolute_error"}  # need labels in an order
 OF_TASK: dict[Task, str] = {"single": "accuracy", "multi": "micro_f1"}
 TASK_METRIC = PrimaryMetric(AUTO, micro_f1_rows)  # accuracy with one label per text, else micro-F1
 
@@ -115,6 +117,9 @@ def metric_of(setting: MetricSetting, task: Task, labels: Sequence[str], *, word
     if isinstance(setting, CostSetting):
         prices = _prices(setting, labels)
         return PrimaryMetric(name, partial(entry.rows, prices=prices), cost=setting.cost, prices=prices)
+    if kind == "mean_absolute_error":  # the price of a prediction is its distance from the gold label
+        distances = _distances(labels)
+        return PrimaryMetric(name, partial(entry.rows, prices=distances), prices=distances)
     rows = partial(entry.rows, label=_number(label, labels)) if kind == "f1" else entry.rows
     return PrimaryMetric(name, rows, words_only)
 
@@ -152,10 +157,10 @@ def check_metric(setting: MetricSetting, data: LabelledData, *, declared: bool) 
     Labels that are numbers are in the order of their values.
     """
     metric = metric_for(setting, data)
-    if metric.name == "quadratic_kappa" and not declared and None in map(parse_integer, data.labels):
+    if metric.name in OF_ORDER and not declared and None in map(parse_integer, data.labels):
         raise ParameterError(
-            "metric is 'quadratic_kappa', but the labels have no order; list them in order under `labels` "
-            "in the source's file in data/sources"
+            f"metric is {metric.name!r}, but the labels have no order; name them in order with --ordered of epigram "
+            "add or fit, or under `labels` in the source's file in data/sources"
         )
 
 
@@ -183,6 +188,14 @@ def _prices(setting: CostSetting, labels: Sequence[str]) -> Floats:
         for predicted, price in row.items():
             prices[_number(gold, labels, ".cost"), _number(predicted, labels, ".cost")] = price
     return prices
+
+
+def _distances(labels: Sequence[str]) -> Floats:
+    """Return the distance of each label from each other one (C, C): of numbers, or of places in the order."""
+    numbers = [parse_integer(label) for label in labels]
+    values = np.array([number for number in numbers if number is not None], dtype=float)
+    values = values if len(values) == len(labels) else np.arange(len(labels), dtype=float)
+    return np.asarray(np.abs(values[:, None] - values))
 
 
 def title_of(name: str) -> str:
