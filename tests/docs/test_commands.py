@@ -47,6 +47,7 @@ PARSED_MODULES = {"epigram.runner.workspace.revision_diff"}  # it compares commi
 OTHERS = {
     "git",
     "curl",
+    "docker",
     "export",
     ".",
     ".venv/bin/pip",
@@ -102,6 +103,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("epigram.checkpoints.installation.install", lambda name: True)  # the environment stays as it is
     monkeypatch.setattr("epigram.cli.models.encoders._load", lambda checkpoint: None)
     monkeypatch.setattr("epigram.runner.prefect.ray_address.ping", lambda address: None)
+    monkeypatch.setattr("epigram.fitting.estimates.installed_encoder", lambda language: None)  # its fit takes a minute
     return tmp_path
 
 
@@ -225,7 +227,6 @@ def test_the_readme_s_table_and_export_are_written(clone: Path, monkeypatch: pyt
 def test_the_python_examples_of_a_page_run(
     page: str, printed: str, clone: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("epigram.fitting.estimates.installed_encoder", lambda language: None)  # training takes a minute
     examples = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
     exec("".join(examples), {})
     assert re.fullmatch(printed, capsys.readouterr().out)
