@@ -41,6 +41,13 @@ class QuickModel:
         self.known = list(self.pipeline.classes_ if self.binarizer is None else self.binarizer.classes_)
         self.labels = self.known[::-1]
 
+    @property
+    def predictor(self) -> QuickModel:
+        return self
+
+    def choose(self, probabilities: Any) -> Any:
+        return probabilities.argmax(-1)
+
     def probabilities(self, texts: Iterable[str]) -> Any:
         return self.pipeline.predict_proba(list(texts))[:, ::-1]
 

@@ -26,7 +26,9 @@ def main(
             help="Folders of saved models. A model has the name of its folder; to choose another: NAME=FOLDER."
         ),
     ],
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all of this machine.")] = LIMITS.host,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; by default, only this machine reaches it.")
+    ] = LIMITS.host,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 for any free port.")] = LIMITS.port,
     threads: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Threads of a prediction. Default: all processors.")

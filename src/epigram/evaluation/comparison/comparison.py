@@ -92,7 +92,7 @@ def compare(
             chosen_seed,
             best,
             prefer,
-            corpus.rows.get("dev") or corpus.rows["train"],
+            corpus.rows.get("dev") or corpus.rows.get("train", 0),
             optimism,
             of_choice,
         ),
