@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from epigram.core.config_types import nearest, parse_integer, shown
-from epigram.core.errors import ParameterError
+from epigram.core.errors import DataError, ParameterError
 from epigram.evaluation.arrays import Floats
 from epigram.evaluation.metrics.metric_rows import (
     Judged,
@@ -170,7 +170,11 @@ def task_of(name: str) -> Task:
 
 
 def recorded_metric(metrics: Metrics) -> PrimaryMetric:
-    """Return the metric that an evaluation was made with."""
+    """Return the metric that an evaluation was made with. Raises DataError for an unknown one."""
+    if metrics.score.partition(":")[0] not in PRIMARY:
+        raise DataError(
+            f"the results of {metrics.system} have the unknown score {shown(repr(metrics.score))}; run dvc repro"
+        )
     setting = metrics.score if metrics.cost is None else CostSetting(cost=metrics.cost)
     return metric_of(setting, metrics.task, metrics.labels, words_only=metrics.score == "token_f1")
 
