@@ -38,7 +38,7 @@ def test_the_import_alone_loads_no_library() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize(("arguments", "said"), [([], "Commands"), (["--version"], f"epigram {version('epigram')}\n")])
+@pytest.mark.parametrize(("arguments", "said"), [([], "A project"), (["--version"], f"epigram {version('epigram')}\n")])
 def test_the_bare_command_prints_its_help_and_version_the_version(arguments: list[str], said: str) -> None:
     command = [sys.executable, "-m", "epigram.cli", *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -40,6 +40,6 @@ def test_every_answer_follows_the_schema(operations: dict[str, Any], name: str, 
     @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(operations[name].as_strategy(generation_mode=mode))
     def check(case: Any) -> None:
-        case.call_and_validate()
+        case.call_and_validate(timeout=60)
 
     check()
