@@ -117,7 +117,7 @@ def _add_predict(app: FastAPI, models: dict[str, ServedModel], settings: ServerS
         """Score the words of a text: how much each speaks for the label."""
         asked = read_explain_request(await _read_body(request, settings.max_bytes))
         model = find(asked.model)
-        found = await model.batcher.run(partial(model.explain, asked.text, asked.label))
+        found = await model.batcher.run(partial(model.explain, asked.text, asked.label or None))
         return Response(to_json({"model": model.name, **found}), media_type=JSON)
 
 

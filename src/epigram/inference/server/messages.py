@@ -35,7 +35,7 @@ class ExplainRequest(BaseModel):
 
     text: str
     model: str = ""
-    label: str | None = None
+    label: str = ""
 
 
 class ScoreAnswer(BaseModel):
