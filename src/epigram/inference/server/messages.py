@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from epigram.inference.server.errors import RequestError, first_problem
 from epigram.inference.server.settings import ServerSettings
 
 EXPLAINED_CHARACTERS = 1_000  # a network predicts once for each word
+
+Given = Annotated[str, Field(min_length=1)]  # the default "" stands for a field that is absent
 
 
 class PredictRequest(BaseModel):
@@ -19,7 +21,7 @@ class PredictRequest(BaseModel):
 
     text: str = ""
     texts: list[str] = []
-    model: str = ""
+    model: Given = ""
 
     def listed(self) -> list[str]:
         """Return the texts as a list. Raises RequestError if both fields are given, or none."""
@@ -34,8 +36,8 @@ class ExplainRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     text: str
-    model: str = ""
-    label: str = ""
+    model: Given = ""
+    label: Given = ""
 
 
 class ScoreAnswer(BaseModel):
@@ -159,7 +161,7 @@ def explain_schema(models: list[str]) -> dict[str, Any]:
     properties = {
         "text": {"type": "string", "maxLength": EXPLAINED_CHARACTERS},
         "model": {"type": "string", "enum": models, "description": "default: the first model"},
-        "label": {"type": "string", "description": "default: the predicted label"},
+        "label": {"type": "string", "minLength": 1, "description": "default: the predicted label"},
     }
     return _body(properties, required=["text"], example={"text": "a text"})
 
