@@ -79,6 +79,7 @@ def test_the_list_of_systems_fits_the_terminal(
     shown = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)  # without colours
     assert max(map(len, shown.splitlines())) <= width
     assert ("Joulin et al." in shown) == has_papers
+    assert "a vocabulary of 5,000 tokens, 2 classes and a maximum length of 128 tokens" in " ".join(shown.split())
 
 
 def test_the_list_of_systems_is_a_table_for_other_programs_in_a_pipe() -> None:
