@@ -222,6 +222,9 @@ def test_the_drift_of_predictions_counts_the_label_that_prices_choose(tmp_path: 
     answer = served.predictor.predict(["nice soup"])[0]
     assert max(answer.probabilities, key=answer.probabilities.__getitem__) == "food"
     assert [one.label for one in served.statistics.newest()] == [answer.label] == ["staff"]
+    highest = max(answer.probabilities.values())  # as in the reference that a promotion writes
+    assert [one.confidence for one in served.statistics.newest()] == [pytest.approx(highest)]
+    assert highest > answer.probability
     served.batcher.close()
 
 

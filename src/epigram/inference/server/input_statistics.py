@@ -46,10 +46,13 @@ class InputStatistics:
     def add(self, predictor: BasePredictor, texts: Sequence[str], answers: Sequence[TextPrediction]) -> None:
         """Count one batch and its answers by `predictor`."""
         filled = [(text, answer) for text, answer in zip(texts, answers, strict=True) if strip(text)]
-        rows = [list(answer.probabilities.values()) for _, answer in filled]
-        chosen = predictor.choose(np.array(rows, dtype=np.float32)) if rows else ()
-        seen = [Seen(text, predictor.labels[c], a.probability) for (text, a), c in zip(filled, chosen, strict=True)]
-        values = np.array([one.confidence for one in seen])
+        rows = np.array([list(answer.probabilities.values()) for _, answer in filled], dtype=np.float32)
+        rows = rows.reshape(len(filled), len(predictor.labels))
+        chosen, values = predictor.choose(rows).tolist(), rows.max(1, initial=0.0)
+        seen = [
+            Seen(text, predictor.labels[label], confidence)
+            for (text, _), label, confidence in zip(filled, chosen, values.tolist(), strict=True)
+        ]
         bins = np.clip(np.ceil(values * BINS) - 1, 0, BINS - 1).astype(np.int64)
         with self._lock:
             self.texts += len(texts)
