@@ -10,7 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from epigram.checkpoints.hub import HUB_PREFIX
+from epigram.checkpoints.hub import BARE_NAME, HUB_PREFIX
 from epigram.core.config_types import has_type, is_name, shown
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import atomic_folder, read_json
@@ -18,8 +18,7 @@ from epigram.data.sources.hub_models import translate_hub_errors
 from epigram.models import manifest
 from epigram.text.dataset.segmenter import user_cache
 
-ADDRESS = re.compile(r"hub:(\w[\w.-]*/\w[\w.-]*)(?:@(\w[\w./-]*))?", re.ASCII)
-REPOSITORY = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
+ADDRESS = re.compile(rf"{HUB_PREFIX}({BARE_NAME.pattern})(?:@(\w[\w./-]*))?", re.ASCII)
 
 
 def push(folder: Path, repository: str, *, private: bool = False) -> str:
@@ -31,7 +30,7 @@ def push(folder: Path, repository: str, *, private: bool = False) -> str:
     """
     from huggingface_hub import HfApi
 
-    if not REPOSITORY.fullmatch(repository):
+    if not BARE_NAME.fullmatch(repository):
         raise ParameterError(f"repository {shown(repr(repository))}: expected ORG/NAME, for example me/reviews")
     manifest.verify(folder)
     with translate_hub_errors(f"repository {repository!r}"):

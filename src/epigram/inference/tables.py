@@ -136,6 +136,11 @@ VALUES: dict[str, Callable[[TextPrediction, str], Any]] = {
 }
 
 
+def shows_progress(*, prints: bool) -> bool:
+    """Return whether stderr is a terminal for a progress bar, and stdout is none if the block `prints`."""
+    return sys.stderr.isatty() and not (prints and sys.stdout.isatty())
+
+
 @contextmanager
 def progress(rows: int | None, *, prints: bool) -> Iterator[Callable[[int], None]]:
     """Yield a function to report finished rows to; a terminal shows a progress bar with the time left on stderr.
@@ -146,7 +151,7 @@ def progress(rows: int | None, *, prints: bool) -> Iterator[Callable[[int], None
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
     columns = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    hidden = not sys.stderr.isatty() or (prints and sys.stdout.isatty())
-    with Progress(*columns, console=Console(stderr=True), disable=hidden, redirect_stdout=False) as bar:
+    console, shown = Console(stderr=True), shows_progress(prints=prints)
+    with Progress(*columns, console=console, disable=not shown, redirect_stdout=False) as bar:
         task = bar.add_task("rows", total=rows)
         yield lambda done: bar.advance(task, done)

@@ -200,12 +200,12 @@ def require_unchanged(folder: Path) -> Iterator[None]:
 
 def stamps(folder: Path) -> list[tuple[str, int, int, int]]:
     """Return name, inode, size and modification time of the folder and its files, as far as they exist."""
-    stamps = []
+    found = []
     for path in (folder, *(sorted(folder.iterdir()) if folder.is_dir() else ())):
         with suppress(OSError):
             stat = path.stat()
-            stamps.append((path.name, stat.st_ino, stat.st_size, stat.st_mtime_ns))
-    return stamps
+            found.append((path.name, stat.st_ino, stat.st_size, stat.st_mtime_ns))
+    return found
 
 
 def _read_checksums(folder: Path) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub import EvalResult, ModelCardData
 from jinja2 import Environment
@@ -11,13 +10,14 @@ from jinja2 import Environment
 from epigram.checkpoints.folders import PACKAGES, PREFIX
 from epigram.checkpoints.hub import ADDRESS
 from epigram.core.files import read_json, write_text
-from epigram.core.templates import environment
-from epigram.evaluation.comparison import formats
+from epigram.evaluation.comparison.formats import score_with_interval
 from epigram.evaluation.metrics.primary import title_of
 from epigram.evaluation.records.results import Metrics
 from epigram.evaluation.records.summary import Row, Summary
 from epigram.models import manifest
 from epigram.process.display import escape_markdown
+from epigram.report.first_screen import weakest_label
+from epigram.report.page import report_environment
 
 FLOPS_PER_JOULE = 5e9  # a rough figure for server processors
 NAMED_LABELS = 20  # maximum number of labels that the card lists
@@ -25,8 +25,7 @@ NAMED_LABELS = 20  # maximum number of labels that the card lists
 
 def write_chosen_card(folder: Path, summary: Summary, metrics: Metrics) -> None:
     """Replace the card of the chosen model in `folder`, and write its manifest again."""
-    row = next(row for row in summary.rows if row.system == summary.chosen_system)
-    config, facts = read_json(folder / "config.json"), manifest.read_facts(folder)
+    row, config, facts = summary.chosen, read_json(folder / "config.json"), manifest.read_facts(folder)
     members = sorted((folder / manifest.MEMBERS).iterdir()) if (folder / manifest.MEMBERS).is_dir() else []
     known = [facts, *(manifest.read_facts(member) for member in members)]
     checkpoints = sorted({each["checkpoint"] for each in known if each.get("checkpoint")})
@@ -42,7 +41,7 @@ def write_chosen_card(folder: Path, summary: Summary, metrics: Metrics) -> None:
             members=[member.name for member in members],
             max_length=config.get("frame", {}).get("max_length"),
             shown=metrics.classes[:NAMED_LABELS],
-            worst=min(metrics.classes, key=lambda each: each.f1) if len(metrics.classes) > 1 else None,
+            worst=weakest_label(summary, metrics),
             encoders=[(name, _licence(name)) for name in checkpoints],
             kilowatt_hours=row.flops * 1e6 / FLOPS_PER_JOULE / 3.6e6,
         )
@@ -85,15 +84,8 @@ def _licence(checkpoint: str) -> str:
 
 
 def _environment() -> Environment:
-    found = environment("epigram.report")
+    found = report_environment()
     found.autoescape = False  # Markdown: names and labels are escaped by the filter `md`
-    filters: dict[str, Any] = {
-        "md": escape_markdown,
-        "percent": formats.percent,
-        "abbreviate": formats.abbreviate,
-        "level": formats.level,
-        "title": title_of,
-    }
-    found.filters.update(filters)
-    found.globals["score"] = formats.score_with_interval
+    found.filters |= {"md": escape_markdown, "title": title_of}
+    found.globals["score"] = score_with_interval
     return found

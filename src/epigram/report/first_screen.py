@@ -8,7 +8,7 @@ from epigram.evaluation.comparison.formats import ends_of, join_names, level, pe
 from epigram.evaluation.metrics.primary import is_loss, title_of
 from epigram.evaluation.quality.data_quality import Findings
 from epigram.evaluation.records.results import ClassScores, Metrics
-from epigram.evaluation.records.summary import Row, Summary
+from epigram.evaluation.records.summary import Row, Summary, choosing_rows
 from epigram.report.classes import confused_pairs
 
 WIDE = 0.1  # an interval that is wider needs more test texts
@@ -27,8 +27,7 @@ class FirstScreen:
 
 def first_screen(summary: Summary, metrics: Metrics, findings: Findings | None) -> FirstScreen:
     """Return the sentences about the chosen system, whose `metrics` are given."""
-    row = next(row for row in summary.rows if row.outcome == "chosen")
-    weakest = _weakest(summary, metrics)
+    row, weakest = summary.chosen, weakest_label(summary, metrics)
     failures = [_weakest_sentence(weakest, summary)] if weakest else []
     certainty = [" ".join(_reached(summary, row, metrics)), _separation(summary)]
     steps = _steps(findings, weakest, row.macro_f1)
@@ -68,7 +67,7 @@ def _separation(summary: Summary) -> str:
     """
     ranked = [row for row in summary.rows if row.outcome != "unranked" and row.parameters_pruned]
     close = [row for row in ranked if row.outcome != "worse"]
-    worse, texts = len(ranked) - len(close), f"{summary.splits.get('dev') or summary.splits['train']:,} texts"
+    worse, texts = len(ranked) - len(close), f"{choosing_rows(summary.splits):,} texts"
     if len(ranked) < 2:
         return ""
     others = f"the other {f'{worse} systems' if worse > 1 else 'system'}"
@@ -80,7 +79,8 @@ def _separation(summary: Summary) -> str:
     return f"{texts} cannot separate {named}: the differences may be chance.{rest}"
 
 
-def _weakest(summary: Summary, metrics: Metrics) -> ClassScores | None:
+def weakest_label(summary: Summary, metrics: Metrics) -> ClassScores | None:
+    """Return the label with the lowest F1 among the labels of test rows, or of words if these rank the systems."""
     words = summary.score == "token_f1" and metrics.tokens is not None
     classes = metrics.tokens.classes if words and metrics.tokens else metrics.classes
     known = [each for each in classes if each.support]

@@ -30,7 +30,7 @@ from epigram.evaluation.records.ensemble_record import EnsembleRecord
 from epigram.evaluation.records.pruning_record import PruningRecord
 from epigram.evaluation.records.results import Metrics, read_text
 from epigram.evaluation.records.student_record import StudentRecord
-from epigram.evaluation.records.summary import Row, Summary
+from epigram.evaluation.records.summary import Summary
 from epigram.report import charts
 from epigram.report.classes import ConfusedPair, LabelTable, confused_pairs, label_table
 from epigram.report.columns import comparison
@@ -98,7 +98,7 @@ def render(
         .render(
             comparison=comparison(summary, "page"),
             scale=_scale(summary),
-            chosen=_chosen(summary),
+            chosen=summary.chosen,
             first=first_screen(summary, systems[summary.chosen_system], findings),
             model=Markup(MODEL),
             ensemble=ensemble,
@@ -128,16 +128,12 @@ def render_run(page: Path, out: Path, run: Mapping[str, Any]) -> None:
     about: Any = env.get_template("run.html.j2").make_module(drawn)
     regions = {
         "facts": about.facts(run),
-        "costs": parts.costs(_chosen(summary)),
+        "costs": parts.costs(summary.chosen),
         "comparison": parts.comparison_table(comparison(summary, "page"), _scale(summary)),
         "run": about.run_section(run, comparison(summary, "speed")),
     }
     html = REGION.sub(lambda region: str(regions[region[1]]), read_text(page))
     write_text(out, html.replace(MODEL, escape(run["model"])))
-
-
-def _chosen(summary: Summary) -> Row:
-    return next(row for row in summary.rows if row.outcome == "chosen")
 
 
 def _scale(summary: Summary) -> Scale:

@@ -33,7 +33,7 @@ class IndexedRun:
     def of(cls, summary: dict[str, Any]) -> IndexedRun:
         """Return the line of a run from its summary.json. Raises ParameterError if fields are missing."""
         found = validate_as(Summary, {**summary, "rows": summary.get("systems")})
-        row = next(row for row in found.rows if row.outcome == "chosen")
+        row = found.chosen
         about = summary["name"], summary.get("finished", ""), found.dataset, row.system, found.score
         return cls(*about, row.test_score, row.test_low, row.test_high)
 

@@ -86,7 +86,7 @@ def main(
         counts = _predict_table(predictor, file, out, columns, force, file_options(encoding, separator, sheet))
     else:
         lines = iter(decode_arguments(texts, encoding)) if texts else _read_lines(file, encoding)
-        counts = _predict_texts(predictor, lines, as_json, len(texts) if texts else count_lines(file))
+        counts = _predict_texts(predictor, lines, as_json, len(texts) if texts else _expected_lines(file))
     _report_counts(counts, predictor)
 
 
@@ -136,10 +136,15 @@ def _answer_line(predictor: BasePredictor, text: str, answer: TextPrediction, as
     return one_line(f"{answer.label}\t{answer.probability:.3f}\t{labelled}")
 
 
-def count_lines(file: Path | None) -> int | None:
-    """Return about how many lines a file has, for a progress bar; None for stdin."""
-    if file is None:
-        return None
+def _expected_lines(file: Path | None) -> int | None:
+    """Return about how many lines will be read, if a progress bar needs it; None for stdin."""
+    from epigram.inference.tables import shows_progress
+
+    return count_lines(file) if file is not None and shows_progress(prints=True) else None
+
+
+def count_lines(file: Path) -> int:
+    """Return the number of line ends of a file."""
     with file.open("rb") as source:
         return sum(block.count(b"\n") for block in iter(lambda: source.read(1 << 20), b""))
 

@@ -19,7 +19,7 @@ from epigram.evaluation.comparison.significance import Verdict
 from epigram.evaluation.comparison.verdict import describe
 from epigram.evaluation.records.results import Evaluated, Metrics
 from epigram.evaluation.records.student_record import Unranked
-from epigram.evaluation.records.summary import Corpus, Outcome, Row, Summary
+from epigram.evaluation.records.summary import Corpus, Outcome, Row, Summary, choosing_rows
 from epigram.evaluation.settings import Preference
 
 FEW_SEEDS = 5  # fewer seeds can cause a difference between systems by chance
@@ -92,7 +92,7 @@ def compare(
             chosen_seed,
             best,
             prefer,
-            corpus.rows.get("dev") or corpus.rows.get("train", 0),
+            choosing_rows(corpus.rows),
             optimism,
             of_choice,
         ),

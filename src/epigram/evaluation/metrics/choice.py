@@ -13,7 +13,8 @@ from epigram.evaluation.arrays import Ints
 def choose_labels(probabilities: NDArray[Any], prices: Any = None) -> Ints:
     """Return the chosen label for probabilities (..., C); of equal ones, the first.
 
-    `prices` (C, C) belong to the metric `cost`, rows gold and columns predicted: the choice has the least Σ p·price.
+    `prices` (C, C) belong to the metrics `cost` and `mean_absolute_error`, rows gold and columns predicted: the choice
+    has the least Σ p·price.
     """
     if prices is None:
         return np.asarray(probabilities.argmax(-1))

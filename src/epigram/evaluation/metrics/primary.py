@@ -39,8 +39,9 @@ Rows = Callable[[Judged], ScoredRows]
 class PrimaryMetric:
     """The primary metric of a project, with its `name` in params.yaml and in results.
 
-    `cost` has the prices of the metric `cost`, and `prices` (C, C) has them by class numbers. `of_words`: the labels of
-    words rank the systems, because the data have no others; see `text_metric`.
+    `cost` has the prices of the metric `cost` by labels. `prices` (C, C) has them by class numbers, and the distances
+    of the metric `mean_absolute_error`. `of_words`: the labels of words rank the systems, because the data have no
+    others; see `text_metric`.
     """
 
     name: str

@@ -26,6 +26,11 @@ class Corpus:
     notes: list[str]
 
 
+def choosing_rows(splits: Mapping[str, int]) -> int:
+    """Return how many texts choose the system: dev, or all folds of train."""
+    return splits.get("dev") or splits.get("train", 0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """One system. `*_score`, `test_low` and `test_high` are values of the summary's `score`; `*_std` is over the seeds.
@@ -98,6 +103,11 @@ class Summary:
     verdict: str
     rows: list[Row]
     optimism: float | None = None
+
+    @property
+    def chosen(self) -> Row:
+        """Row of the chosen system."""
+        return next(row for row in self.rows if row.outcome == "chosen")
 
     @property
     def out_of_fold(self) -> bool:

@@ -27,18 +27,18 @@ def to_terminal(explanations: list[Explanation], *, colours: bool) -> str:
 
 def styled(explanation: Explanation) -> Text:
     """Return the label, the text with its words coloured by their scores, and the most important words."""
-    text, words = Text(), explanation.words
+    text, words, highest = Text(), explanation.words, explanation.highest
     text.append(f"{_clean(explanation.label) or '–'} {explanation.probability:.3f}", "bold")
     text.append(f"  by {explanation.method}\n", "dim")
     place = 0
     for word in words:
         text.append(_clean(explanation.text[place : word.start]))
-        text.append(_clean(word.text), style_of(explanation, word.score))
+        text.append(_clean(word.text), style_of(word.score / highest))
         place = word.end
     text.append(_clean(explanation.text[place:]) + "\n")
     listed = [word for word in explanation.ranked[:LISTED] if abs(word.score) >= LEAST]
     for word in listed:
-        text.append(f"  {word.score:+8.3f}", style_of(explanation, word.score)).append(f"  {_clean(word.text)}\n")
+        text.append(f"  {word.score:+8.3f}", style_of(word.score / highest)).append(f"  {_clean(word.text)}\n")
     if (more := len(words) - len(listed)) > 0:
         text.append(f"  and {more:,} more word{'s' if more > 1 else ''}\n", "dim")
     if explanation.base is not None:
@@ -48,12 +48,11 @@ def styled(explanation: Explanation) -> Text:
     return text
 
 
-def style_of(explanation: Explanation, score: float) -> str:
-    """Return the style of a word: green speaks for the label, red against it; the strongest words are bold."""
-    strength = explanation.strength(score)
-    if strength < FAINT:
+def style_of(weight: float) -> str:
+    """Return the style of a word with a weight from -1 to 1: green speaks for the label, red against it."""
+    if abs(weight) < FAINT:
         return ""
-    return ("bold " if strength >= STRONG else "") + ("green" if score > 0 else "red")
+    return ("bold " if abs(weight) >= STRONG else "") + ("green" if weight > 0 else "red")
 
 
 def _clean(text: str) -> str:

@@ -160,6 +160,7 @@ class BasePredictor(ABC):
         `faithfulness`, each explanation is tested by predictions for the text without some of its words. Raises
         ParameterError for a label or method that the model does not have, and as `probabilities` does.
         """
+        # imported by name: a stage that predicts does not depend on the code of explanations
         module = import_module("epigram.inference.explanations.explain")
         found: list[Explanation] = module.explain(self, texts, method=method, label=label, faithfulness=faithfulness)
         return found

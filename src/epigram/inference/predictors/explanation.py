@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -49,8 +48,7 @@ class Explanation:
 
     The unit of the scores depends on the `method`; docs/explain.md describes it. `base` is the model's score without
     the words: base and scores sum to the score of the label. It is None if the method has none. `faithfulness` is None
-    unless it was asked for. `words` is empty for a
-    text of nothing but whitespace, which has no label.
+    unless it was asked for. `words` is empty for a text of nothing but whitespace, which has no label.
     """
 
     text: str
@@ -70,11 +68,12 @@ class Explanation:
         """The words, the most important ones first."""
         return sorted(self.words, key=lambda word: -abs(word.score))
 
-    def strength(self, score: float) -> float:
-        """Return the size of a score as a share of the highest one, from 0 to 1."""
-        highest = max((abs(word.score) for word in self.words), default=0.0)
-        return abs(score) / highest if highest > 0 else 0.0
+    @property
+    def highest(self) -> float:
+        """Size of the largest score; 1 if all are 0."""
+        return max((abs(word.score) for word in self.words), default=0.0) or 1.0
 
     def weights(self) -> list[tuple[int, int, float]]:
         """Return start, end and weight of each word: its score as a share of the largest one, from -1 to 1."""
-        return [(word.start, word.end, math.copysign(self.strength(word.score), word.score)) for word in self.words]
+        highest = self.highest
+        return [(word.start, word.end, word.score / highest) for word in self.words]

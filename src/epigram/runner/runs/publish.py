@@ -139,9 +139,9 @@ def _previous(run: Run, latest: Path) -> IndexedRun | None:
     """Return the run `latest` if it is complete, on the same data set, and not of the same name."""
     from epigram.report.runs_index import IndexedRun
 
-    with suppress(EpigramError):
-        found = IndexedRun.of(read_json(latest / "summary.json")) if _is_complete(latest) else None
-        return found if found and found.dataset == run.dataset and found.name != run.name else None
+    with suppress(EpigramError):  # nothing was compared, or another version wrote it
+        found = IndexedRun.of(_complete_summary(latest) or {})
+        return found if found.dataset == run.dataset and found.name != run.name else None
     return None
 
 
@@ -149,31 +149,36 @@ def _write_index(runs: Path) -> None:
     """Write runs/index.html, with all complete runs that have a comparison."""
     from epigram.report.runs_index import IndexedRun, render_index
 
-    folders = [folder for folder in runs.glob("[!.]*") if not folder.is_symlink() and _is_complete(folder)]
-    folders.sort(key=lambda folder: (folder / "summary.json").stat().st_mtime)
+    files = [file for file in runs.glob("[!.]*/summary.json") if not file.parent.is_symlink()]
+    files.sort(key=lambda file: file.stat().st_mtime)
     found = []
-    for folder in folders:
+    for file in files:
         with suppress(EpigramError):  # nothing was compared, or another version wrote it
-            found.append(IndexedRun.of(read_json(folder / "summary.json")))
+            found.append(IndexedRun.of(_complete_summary(file.parent) or {}))
     if found:
         write_text(runs / "index.html", render_index(found))
 
 
 def _repeats(run: Run, latest: Path) -> bool:
     """Return whether no stage of the run was executed and the complete run `latest` has an equal comparison."""
-    if run.executed or not run.comparison or not _is_complete(latest):
+    if run.executed or not run.comparison or (before := _complete_summary(latest)) is None:
         return False
-    before, after = read_json(latest / "summary.json"), run.as_json()
+    after = run.as_json()
     return all(before.get(key) == after[key] for key in ("dataset", "revision", "systems"))
 
 
 def _is_complete(folder: Path) -> bool:
     """Return whether `folder` has the summary of a run that succeeded."""
+    return _complete_summary(folder) is not None
+
+
+def _complete_summary(folder: Path) -> dict[str, Any] | None:
+    """Return the summary of a run that succeeded; None if `folder` has none."""
     try:
         summary = read_json(folder / "summary.json")
     except (EpigramError, OSError):
-        return False
-    return isinstance(summary, dict) and summary.get("exit_code") == 0
+        return None
+    return summary if isinstance(summary, dict) and summary.get("exit_code") == 0 else None
 
 
 def create_artifacts(run: Run, graph: Graph, folder: Path) -> None:
