@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from epigram.core.config_types import validate_as
@@ -80,3 +82,21 @@ def test_the_next_steps_are_labels_to_check_and_to_add(errors: int, weak: bool) 
         "More labels are expected to help: 80% now.",
         *(["If you label more texts, begin with texts of “neg”."] if weak else []),
     ]
+
+
+def test_the_constant_answer_is_the_most_frequent_label_and_a_label_without_test_texts_is_not_the_weakest() -> None:
+    made = system("good", wrong(1), [set(range(0, 20, 2))])  # 10 neg texts get the label pos
+    neg, pos = made.metrics.classes
+    classes = [replace(neg, support=30), replace(pos, support=70), replace(neg, label="rare", f1=0.0, support=0)]
+    found = screen(replace(made, metrics=replace(made.metrics, classes=classes)))
+    assert "The same answer “pos” for every text would be right for 70 of 100." in found.certainty[0]
+    assert found.failures[0].startswith("“neg” is the weakest label (F1 88.9)")
+
+
+def test_the_texts_that_choose_are_dev_or_all_folds_of_train() -> None:
+    evaluations = [system("good", wrong(1), wrong(1)), system("near", wrong(3), wrong(1))]
+    for rows, count in (({"train": 800, "dev": 60, "test": 300}, 60), ({"train": 800, "dev": 0, "test": 300}, 800)):
+        summary = compare(validate_as(Corpus, {**corpus(), "rows": rows}), evaluations, 0.05)
+        first = first_screen(summary, evaluations[0].metrics, NOTHING)
+        assert first.certainty[1].startswith(f"{count} texts cannot separate good (99.0) and near (97.0)")
+        assert f"{count} development texts cannot separate it from near (97.0%)" in summary.verdict
