@@ -73,7 +73,7 @@ def model_of(scratch: Path) -> tuple[Path, list[str]]:
     """Return the folder of a fitted model, and other texts."""
     import epigram
 
-    frame = corpora.titles(scratch, corpora.ENGLISH)
+    frame = corpora.titles(scratch, corpora.ENGLISH).sample(fraction=1.0, shuffle=True, seed=0)  # it is sorted by label
     texts, labels = frame["text"].to_list(), frame["label"].to_list()
     folder = scratch / "served"
     epigram.fit(texts[:ROWS], labels[:ROWS], budget=BUDGET).save(folder)
