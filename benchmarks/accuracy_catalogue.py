@@ -45,6 +45,8 @@ TOOLS = {
             ("embedding_linear",),
         ),
         Tool("hybrid_linear", "epigram: SVM on a frozen encoder and TF-IDF", "epigram_system", ("hybrid_linear",)),
+        Tool("fine_tuned", "epigram: fine-tuned encoder, one learning rate", "epigram_system", ("fine_tuned",)),
+        Tool("pairs", "epigram: encoder trained on pairs of texts", "epigram_system", ("setfit",), max_rows=500),
         Tool(OURS, "`epigram.fit`", "epigram_fit"),
         Tool("fit_1m", "`epigram.fit` with its default budget, a minute", "epigram_fit", max_rows=500, budget=60),
         Tool(SEARCHED, "`epigram run --budget --quality best` of earlier versions", None),
