@@ -6,7 +6,9 @@ import asyncio
 import json
 import shutil
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -80,6 +82,17 @@ def test_the_answers_are_those_of_predict(kind: str, tmp_path: Path) -> None:
         assert (answer["probabilities"], answer["truncated"]) == (expected.probabilities, expected.truncated)
         assert answer.get("words", []) == list(map(asdict, expected.words))
     assert (kind == "words") == any("words" in answer for answer in alone)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_two_threads_give_each_request_its_own_answer(kind: str, tmp_path: Path) -> None:
+    folder = MODELS[kind](tmp_path)
+    expected = {text: epigram.load(folder).predict([text])[0].probabilities for text in TEXTS}
+    asked = TEXTS * 6
+    with client(folder, threads=2) as server, ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda text: server.post("/v1/predict", json={"text": text}).json(), asked))
+    for text, answer in zip(asked, answers, strict=True):
+        assert answer["predictions"][0]["probabilities"] == pytest.approx(expected[text], abs=0.005)
 
 
 @pytest.mark.parametrize("kind", ["linear", "network", "ensemble_multi"])
@@ -319,15 +332,43 @@ def test_few_explanations_wait_between_the_batches() -> None:
     assert isinstance(refused, RequestError) and refused.status == 503
 
 
-def test_requests_that_arrive_together_share_the_first_batch() -> None:
+@pytest.mark.parametrize(("workers", "batches"), [(1, [5]), (2, [3, 2]), (8, [1, 1, 1, 1, 1])])
+def test_requests_that_arrive_together_are_shared_by_the_idle_threads(workers: int, batches: list[int]) -> None:
     async def ask() -> list[int]:
         seen: list[int] = []
-        batcher: Batcher[str] = Batcher(lambda texts: seen.append(len(texts)) or texts, batch_texts=64, max_waiting=9)
+        batcher: Batcher[str] = Batcher(
+            lambda texts: seen.append(len(texts)) or texts, batch_texts=64, max_waiting=9, workers=workers
+        )
         await asyncio.gather(*(batcher.predict(["a"]) for _ in range(5)))
         batcher.close()
         return seen
 
-    assert asyncio.run(ask()) == [5]
+    assert asyncio.run(ask()) == batches
+
+
+def test_two_threads_predict_side_by_side_but_an_explanation_has_the_model_alone() -> None:
+    running, together, alone = list[str](), threading.Barrier(2), list[list[str]]()
+
+    def predict(texts: list[str]) -> list[int]:
+        running.extend(texts)
+        together.wait(10)  # only two batches at the same time end
+        time.sleep(0.2 * (texts == ["slow"]))
+        running.remove(texts[0])
+        return [len(texts)] * len(texts)
+
+    def explain() -> int:
+        alone.append(list(running))
+        return -1
+
+    async def main() -> list[Any]:
+        batcher: Batcher[int] = Batcher(predict, batch_texts=1, max_waiting=9, workers=2)
+        first = [asyncio.ensure_future(batcher.predict([text])) for text in ("fast", "slow")]
+        explained = asyncio.ensure_future(batcher.run(explain))
+        last = [asyncio.ensure_future(batcher.predict(["b"])) for _ in range(2)]
+        return await asyncio.gather(*first, explained, *last)
+
+    assert asyncio.run(main()) == [[1], [1], -1, [1], [1]]
+    assert alone == [[]]
 
 
 def test_a_failure_reaches_its_batch_only() -> None:

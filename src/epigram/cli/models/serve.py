@@ -31,7 +31,7 @@ def main(
     ] = LIMITS.host,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port; 0 for any free port.")] = LIMITS.port,
     threads: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Threads of a prediction. Default: all processors.")
+        int | None, typer.Option(min=1, metavar="N", help="Threads that predict. Default: all processors.")
     ] = None,
     min_confidence: Annotated[
         float, typer.Option(metavar="P", help="Probability below which a text gets no label, from 0 to 1.")
@@ -62,9 +62,9 @@ def main(
         echo(f"note: everybody who reaches {host} may predict; to require a token, set EPIGRAM_TOKEN", file=sys.stderr)
     settings = ServerSettings(
         host=host, port=port, token=token, max_texts=max_texts, max_characters=max_characters, max_bytes=max_bytes,
-        max_waiting=max_waiting,
+        max_waiting=max_waiting, threads=threads or count_processors(),
     )  # fmt: skip
-    serve(_named(models), settings, threads=threads or count_processors(), min_confidence=min_confidence)
+    serve(_named(models), settings, min_confidence=min_confidence)
 
 
 def _named(models: list[str]) -> dict[str, Path]:

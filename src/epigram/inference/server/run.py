@@ -20,12 +20,12 @@ from epigram.process.display import echo
 STOP_SECONDS = 30  # a request in progress may take as long
 
 
-def serve(folders: Mapping[str, Path], settings: ServerSettings, *, threads: int, min_confidence: float) -> None:
+def serve(folders: Mapping[str, Path], settings: ServerSettings, *, min_confidence: float) -> None:
     """Serve the models in `folders` until a signal; returns after the requests in progress are answered.
 
-    PyTorch uses `threads` threads. Raises the errors of `open_predictor`, and ParameterError for a port that is in use.
+    Raises the errors of `open_predictor`, and ParameterError for a port that is in use.
     """
-    torch.set_num_threads(threads)
+    torch.set_num_threads(settings.threads // settings.workers)
     models = [ServedModel(name, folder, settings, min_confidence) for name, folder in folders.items()]
     config = uvicorn.Config(
         create_app(models, settings), log_level="warning", access_log=False, server_header=False, ws="none",

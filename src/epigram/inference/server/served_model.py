@@ -29,8 +29,12 @@ class ServedModel:
         self.name, self.folder, self.min_confidence = name, folder, min_confidence
         self.statistics, self.reloads, self.failures = InputStatistics(), 0, 0
         self._load()
-        limits = {"batch_texts": settings.batch_texts, "max_waiting": settings.max_waiting}
-        self.batcher: Batcher[Record] = Batcher(self._predict, **limits)
+        self.batcher: Batcher[Record] = Batcher(
+            self._predict,
+            batch_texts=settings.batch_texts,
+            max_waiting=settings.max_waiting,
+            workers=settings.workers,
+        )
 
     def describe(self) -> dict[str, object]:
         """Return name, labels and kind of the model, as JSON values."""
