@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from itertools import islice
+from functools import partial
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
 from epigram.models.batches import TextBatches
 from epigram.models.precision import Precision, matmul_precision
+from epigram.models.side_by_side import side_by_side
 from epigram.nn.layers.types import Prediction
 
 BATCH_LIMITS = 64, 4_096  # maximum texts and tokens per batch, which fit a CPU's cache
@@ -108,19 +109,29 @@ class PredictedShare:
 
 def predict(model: nn.Module, texts: TextBatches, *, precision: Precision = "auto") -> Predicted:
     """Run `model` over `texts`, longest first, and return the predictions in the order of the texts."""
-    return join_shares(model, texts, [predict_share(model, texts, precision=precision)])
+    return join_shares(model, texts, predict_share(model, texts, precision=precision))
+
+
+def predict_share(
+    model: nn.Module, texts: TextBatches, *, precision: Precision = "auto", first: int = 0, step: int = 1
+) -> list[PredictedShare]:
+    """Run `model` over every batch of `texts`, longest first, whose number is `first` plus a multiple of `step`.
+
+    Each of PyTorch's threads predicts a share of them.
+    """
+    if model.training:
+        model.eval()
+    batches = list(texts.in_order(*batch_limits(texts)))[first::step]
+    return side_by_side(partial(_predict_batches, model, texts, precision), batches, texts.device)
 
 
 @torch.inference_mode()
-def predict_share(
-    model: nn.Module, texts: TextBatches, *, precision: Precision = "auto", first: int = 0, step: int = 1
+def _predict_batches(
+    model: nn.Module, texts: TextBatches, precision: Precision, batches: Sequence[NDArray[np.int64]]
 ) -> PredictedShare:
-    """Run `model` over every batch of `texts`, longest first, whose number is `first` plus a multiple of `step`."""
     share = PredictedShare([], [], [], [])
-    if model.training:
-        model.eval()
     with matmul_precision(precision, texts.device):  # around all batches, so that weights are converted once
-        for batch in islice(texts.in_order(*batch_limits(texts)), first, None, step):
+        for batch in batches:
             deadline.check()
             prediction: Prediction = model(texts.gather(batch))
             share.rows.append(batch)

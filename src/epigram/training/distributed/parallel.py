@@ -173,10 +173,11 @@ def predict_synchronized(model: nn.Module, texts: TextBatches, precision: Precis
     They are bitwise identical in every process, so that all decide alike, and identical to a single process's.
     """
     _broadcast_weights(model)  # running statistics of batch normalization differ between processes
-    shares = [predict_share(model, texts, precision=precision, first=rank(), step=processes())]
+    shares = predict_share(model, texts, precision=precision, first=rank(), step=processes())
     if processes() > 1:
-        own, shares = shares[0], [shares[0]] * processes()
-        distributed.all_gather_object(shares, own)
+        gathered = [shares] * processes()
+        distributed.all_gather_object(gathered, shares)
+        shares = [share for each in gathered for share in each]
     return join_shares(model, texts, shares)
 
 

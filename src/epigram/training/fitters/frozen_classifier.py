@@ -17,6 +17,7 @@ from epigram.models.batches import TextBatches
 from epigram.models.classifier import NeuralClassifier
 from epigram.models.precision import matmul_precision
 from epigram.models.predict import Predicted, batch_limits, gold_labels
+from epigram.models.side_by_side import side_by_side
 from epigram.nn.heads.linear import LinearHead
 from epigram.nn.heads.linear_ngrams import LinearNgramsHead
 from epigram.training import fitters
@@ -174,16 +175,20 @@ class LogisticProblem:
             layer.bias.copy_(torch.from_numpy(bias - self.mean / self.scale @ weight))
 
 
-@torch.inference_mode()
 def encode(model: NeuralClassifier, texts: TextBatches) -> NDArray[np.float64]:
     """Return the encodings (N, D) that the head's linear layer reads, in the precision of predictions."""
     model.eval()
     head = cast(LinearHead, model.head)
     found = np.empty((len(texts), head.out.in_features))
-    with matmul_precision("auto", texts.device):
-        for batch in texts.in_order(*batch_limits(texts)):
-            deadline.check()
-            found[batch] = head.text_states(model.encode(texts.gather(batch))).float().cpu().numpy()
+
+    @torch.inference_mode()
+    def fill(batches: Sequence[NDArray[np.int64]]) -> None:
+        with matmul_precision("auto", texts.device):
+            for batch in batches:
+                deadline.check()
+                found[batch] = head.text_states(model.encode(texts.gather(batch))).float().cpu().numpy()
+
+    side_by_side(fill, list(texts.in_order(*batch_limits(texts))), texts.device)
     return found
 
 
