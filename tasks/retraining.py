@@ -9,6 +9,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
 from epigram.runner.champions.champion import Champion
+from epigram.runner.prefect.stage import RETRIES, is_retryable
 from epigram.runner.retraining.challenge import Challenge
 from epigram.runner.retraining.drift import Drift, check, markdown_table
 from epigram.runner.retraining.ingest import Ingestion, ingest_rows
@@ -16,7 +17,14 @@ from epigram.runner.retraining.retraining import Session, TrainedTree
 from epigram.runner.runs.publish import Run
 
 
-@task(name="ingest", task_run_name="ingest", cache_policy=NO_CACHE, persist_result=False)
+@task(
+    name="ingest",
+    task_run_name="ingest",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+    retry_condition_fn=is_retryable,
+    **RETRIES,
+)
 def ingest(session: Session) -> Ingestion:
     """Add the waiting rows to the growing data set, and log the files that were skipped."""
     ingestion = ingest_rows(session.root, session.dataset, session.settings)
@@ -38,7 +46,14 @@ def promote(tree: TrainedTree, challenged: Challenge) -> Champion:
     return tree.promote(challenged)
 
 
-@task(name="drift", task_run_name="drift", cache_policy=NO_CACHE, persist_result=False)
+@task(
+    name="drift",
+    task_run_name="drift",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+    retry_condition_fn=is_retryable,
+    **RETRIES,
+)
 def drift(root: Path, file: Path | None) -> Drift | None:
     """Measure the waiting texts, or those of `file`, and show the result; return None without a champion."""
     result = check(root, file)

@@ -12,7 +12,7 @@ from prefect.futures import PrefectFuture
 
 from epigram.runner.dvc.graph import Stage
 from epigram.runner.prefect.pipeline_run import PipelineRun
-from epigram.runner.prefect.stage import is_retryable
+from epigram.runner.prefect.stage import RETRIES, is_retryable
 from epigram.runner.runs.publish import Run
 
 
@@ -43,7 +43,14 @@ def stage_task(run: PipelineRun, stage: Stage, retry_delays: Sequence[float]) ->
     return as_task(run.attempt(stage, retry_delays))
 
 
-@task(name="publish", task_run_name="publish", cache_policy=NO_CACHE, persist_result=False)
+@task(
+    name="publish",
+    task_run_name="publish",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+    retry_condition_fn=is_retryable,
+    **RETRIES,
+)
 def publish(run: PipelineRun) -> Run:
     """Write the summary, the report and the chosen model of the run, and show them in the dashboard."""
     return run.publish()

@@ -15,10 +15,12 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
 
+import httpx
 import pytest
+from prefect.states import Failed
 from rich.console import Console
 
-from epigram.core.errors import TryAgainError
+from epigram.core.errors import DataError, SourceUnavailableError, TryAgainError
 from epigram.process.outcome import Outcome
 from epigram.runner.dvc import graph
 from epigram.runner.dvc.process import PROGRESS, stage_path
@@ -26,6 +28,8 @@ from epigram.runner.prefect.artifacts import StatusTable
 from epigram.runner.prefect.stage import Runner, is_retryable, prefect_state, stage_attempt
 from epigram.runner.scheduling.gpus import VISIBLE, GpuPool
 from epigram.runner.scheduling.slots import Slots
+from tasks.retraining import challenge, drift, ingest, promote
+from tasks.stage import publish
 from tests.support.processes import alive, until
 from tests.support.toy import HERE, Toy
 
@@ -127,6 +131,24 @@ def test_a_stage_is_tried_again_after_an_absent_source_an_interruption_and_a_kil
     assert is_retryable(unused, unused, state) is again
 
 
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        (TryAgainError("another run is active"), True),
+        (SourceUnavailableError("the database does not respond"), True),
+        (httpx.ConnectError("refused"), True),
+        (DataError("row 3 has no text"), False),
+        (ValueError("odd"), False),
+    ],
+)
+def test_a_task_is_tried_again_after_an_error_that_may_pass(error: Exception, again: bool) -> None:
+    assert is_retryable(cast("Any", None), cast("Any", None), Failed(data=error)) is again
+    for each in (publish, ingest, drift):
+        assert (each.retries, each.retry_delay_seconds) == (2, [5.0, 20.0])
+        assert each.retry_condition_fn is is_retryable
+    assert not challenge.retries and not promote.retries
+
+
 def test_the_code_of_the_workspace_comes_before_that_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "/theirs")
     assert stage_path(Path("/space")) == f"/space/src{os.pathsep}/theirs"
@@ -189,6 +211,20 @@ def test_what_a_stage_prints_comes_at_once_and_without_dvc_s_advice(toy: Toy, ca
         stages.stop()
         work.join()
     assert caplog.messages[:2] == ["first", "ünïcode 字"]
+
+
+def test_a_stage_that_prints_nothing_for_too_long_is_ended_and_can_be_tried_again(toy: Toy) -> None:
+    toy.tell({"gather": {"say": ["first"], "sleep": 120}})
+    stages = runner(toy)
+    stages._processes.max_silence = 8.0  # the start of DVC is silent, too
+    outcome = stages.run("gather", LOG)
+    assert (outcome.state, outcome.code) == ("Failed", TryAgainError.code)
+    assert (
+        outcome.summary
+        == "ended because it printed nothing for 8 s; it continues from its checkpoint when it is run again"
+    )
+    toy.tell({})
+    assert stages.run("gather", LOG).state == "Completed"
 
 
 def test_progress_replaces_itself_and_is_seldom_logged(toy: Toy, caplog: pytest.LogCaptureFixture) -> None:

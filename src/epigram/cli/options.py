@@ -65,6 +65,7 @@ def make_request(
     seeds: str,
     changes: list[str] | None,
     max_parallel: int | None,
+    max_silence: int | None = None,
     name: str = "",
     ray: str = "",
 ) -> Request:
@@ -84,6 +85,7 @@ def make_request(
         seeds=tuple(parse_number("--seeds", seed) for seed in split_list(seeds)),
         changes=to_unique_dict("--set", map(parse_change, changes or [])),
         max_parallel=max_parallel,
+        max_silence=max_silence,
         name=name or None,
         ray=ray or None,
     )

@@ -26,6 +26,14 @@ def main(
     max_parallel: Annotated[
         int | None, typer.Option(min=1, help="Maximum number of parallel stages. Default: the number of processors.")
     ] = None,
+    max_silence: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="SECONDS",
+            help="End a stage that prints nothing for so long, and try it again. Default: never.",
+        ),
+    ] = None,
     name: Annotated[str, typer.Option(help="Name of the run. Default: data set and time.")] = "",
     ray: Ray = "",
     search: Annotated[
@@ -48,6 +56,7 @@ def main(
         seeds=seeds,
         changes=set_,
         max_parallel=max_parallel,
+        max_silence=max_silence,
         name=name,
         ray=ray,
     )

@@ -13,13 +13,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO
 
+from epigram.core.errors import TryAgainError
 from epigram.process.display import printable
 from epigram.process.outcome import MAX_DETAILS, Outcome, read_outcome
 from epigram.runner import child_process
+from epigram.runner.dvc.silence import SilenceLimit
 
 PROGRESS = "\x1e"  # prefix of a progress line, which replaces the previous line
 END = "\x1d"  # prefix of the line after the output of a stage if the process waits for the next one
@@ -68,11 +71,12 @@ class ReproProcesses:
     """Processes that run `dvc repro` in the workspace `root`, terminated together. Thread-safe.
 
     The import of DVC takes half of the time of a `dvc repro`, without the command of its stage. So a process whose
-    stage has succeeded, and has left no other process running, is used for the next stage.
+    stage has succeeded, and has left no other process running, is used for the next stage. A stage that prints nothing
+    for `max_silence` seconds is terminated, as by SIGTERM; None: never.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, max_silence: float | None = None) -> None:
+        self.root, self.max_silence = root, max_silence
         self._pool, self._idle, self._lock = child_process.ProcessPool(), list[ReproProcess](), threading.Lock()
 
     def run(
@@ -92,14 +96,18 @@ class ReproProcesses:
             process = self._idle_process() or self._new_process()
             if process is None:
                 return None
+            limit = SilenceLimit(self.max_silence, partial(child_process.terminate, process.child))
             try:
                 process.request(arguments, file, environment)
-                forward(read_lines(process.output(), last_lines))
+                with limit:
+                    forward(read_lines(limit.heard(process.output()), last_lines))
             finally:
                 with self._lock:
                     if kept := process.waits and not self._pool.stopped:
                         self._idle.append(process)
                 code = 0 if kept else self._close(process)
+            if limit.exceeded and code and not self._pool.stopped:
+                return _silent(arguments[-1], self.max_silence)
             return None if self._pool.stopped else outcome_of(arguments[-1], code, file, last_lines)
 
     def stop(self) -> None:
@@ -190,6 +198,13 @@ def outcome_of(target: str, code: int, outcome_file: Path, last_lines: deque[str
     elif code > 128:
         summary = f"terminated by signal {code - 128} ({signal.strsignal(code - 128)})"
     return Outcome.failed(target, code, "\n".join([summary, *last_lines]))
+
+
+def _silent(target: str, seconds: float | None) -> Outcome:
+    reason = (
+        f"ended because it printed nothing for {seconds:g} s; it continues from its checkpoint when it is run again"
+    )
+    return Outcome.failed(target, TryAgainError.code, reason)
 
 
 def stage_path(root: Path) -> str:

@@ -66,7 +66,9 @@ class PipelineRun:
             overrides.check_systems(params)
         self._table = StatusTable(self.graph.stages, Console(stderr=True))
         self._systems = {} if up_to_date else read_systems(params)
-        self._runner = Runner(workspace.path, self._table, self._slots(), self._set_needs_after)
+        self._runner = Runner(
+            workspace.path, self._table, self._slots(), self._set_needs_after, max_silence=request.max_silence
+        )
         self._set_needs()  # reads the data of an earlier run
 
     def _slots(self) -> Slots:
@@ -120,6 +122,7 @@ class PipelineRun:
                 self._runner.root,
                 stage.name,
                 hides_gpus=self._available > 0 and not self._gpus(stage),
+                max_silence=self.request.max_silence,
             )
         else:
             open_runner = self._open_runner

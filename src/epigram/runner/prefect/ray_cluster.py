@@ -34,14 +34,15 @@ PASSED_PREFIXES = ("PREFECT_", "EPIGRAM_", "OMP_")  # prefixes of the environmen
 
 
 @contextmanager
-def remote_runner(root: Path, name: str, *, hides_gpus: bool) -> Iterator[Runner]:
+def remote_runner(root: Path, name: str, *, hides_gpus: bool, max_silence: float | None = None) -> Iterator[Runner]:
     """Yield a runner of one stage of the workspace `root`, on the Ray worker of its task.
 
     The worker's process supervises the stage: when the worker ends, the stage is terminated. The status table of the
     run is in another process. `hides_gpus`: the stage has no GPU, which Ray does not tell it.
     """
     all_gpus = GpuPool(("all",) if hides_gpus else ())  # the stage gets none of them
-    runner = Runner(root, StatusTable([name], Console(quiet=True)), Slots(1, gpus=all_gpus))
+    table, slots = StatusTable([name], Console(quiet=True)), Slots(1, gpus=all_gpus)
+    runner = Runner(root, table, slots, max_silence=max_silence)
     try:
         yield runner
     finally:

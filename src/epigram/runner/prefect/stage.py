@@ -20,9 +20,11 @@ from epigram.runner.dvc import repair
 from epigram.runner.dvc.process import KILLED, PROGRESS, ReproProcesses
 from epigram.runner.prefect.artifacts import RETRYING, ProgressArtifact, StatusTable
 from epigram.runner.scheduling.slots import Slots
+from epigram.runner.service.prefect_adapter import is_unreachable
 
 RETRIED_CODES = RETRYABLE | {KILLED}
 RETRY_DELAYS = (5.0, 20.0)  # seconds before the second and the third try
+RETRIES: dict[str, Any] = {"retries": len(RETRY_DELAYS), "retry_delay_seconds": list(RETRY_DELAYS)}
 PROGRESS_INTERVAL = 5.0  # seconds between two progress lines in the Prefect log and dashboard
 MAX_LINE_LENGTH = 2_000  # characters
 
@@ -41,17 +43,23 @@ def prefect_state(outcome: Outcome) -> State[Outcome]:
 class Runner:
     """Runner for the stages of one workspace, limited by `slots`; after `stop`, nothing runs and nothing starts.
 
-    `on_end` is called with the name of each stage that has ended, before a stage that depends on it starts.
+    `on_end` is called with the name of each stage that has ended, before a stage that depends on it starts. A stage
+    that prints nothing for `max_silence` seconds is terminated and tried again; None: never.
     """
 
     def __init__(
-        self, root: Path, table: StatusTable, slots: Slots, on_end: Callable[[str], None] = lambda name: None
+        self,
+        root: Path,
+        table: StatusTable,
+        slots: Slots,
+        on_end: Callable[[str], None] = lambda name: None,
+        max_silence: float | None = None,
     ) -> None:
         self.root, self.table, self._on_end = root, table, on_end
         self.outcomes: dict[str, Outcome] = {}  # final outcomes, in order of completion
         self.slots = slots
         self._repair_lock = threading.Lock()
-        self._processes = ReproProcesses(root)
+        self._processes = ReproProcesses(root, max_silence)
 
     def run(self, name: str, log: Log, report: Callable[[str], None] = lambda line: None) -> Outcome:
         """Run one stage to its end; send its output to `log` and the status table, and its progress also to `report`.
@@ -135,8 +143,11 @@ def stage_attempt(
 
 
 def is_retryable(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
-    """Return whether a stage's task that ended with `state` is retried."""
-    return isinstance(state.data, Outcome) and state.data.code in RETRIED_CODES
+    """Return whether a task that ended with `state` is retried: a temporary exit code, or no answer of the server."""
+    found = state.data if isinstance(state.data, Outcome) else state.result(raise_on_failure=False)
+    if isinstance(found, Outcome | EpigramError):
+        return found.code in RETRIED_CODES
+    return isinstance(found, Exception) and is_unreachable(found)
 
 
 def _forward_output(

@@ -41,6 +41,7 @@ class Request:
     revision: Revision | None = None
     name: RunName | None = None
     max_parallel: Positive | None = None  # parallel stages; None: the number of processors
+    max_silence: Positive | None = None  # seconds without output after which a stage is ended and tried again
     ray: str | None = None  # Ray cluster whose workers run the stages; None: this machine
 
     def __post_init__(self) -> None:
