@@ -26,6 +26,7 @@ PATTERNS = (
     "tasks/*.py",
 )
 PACKAGED = Path(__file__).parents[2] / "template"  # folder in an installed wheel
+GUIDE = Path(__file__).with_name("README.md")  # what is where in a project
 RECORD = "epigram.yaml"  # has the version of epigram for which a project was written
 
 CODE = re.compile(r"^ +src/.*\n", re.MULTILINE)  # a row of a stage's dependencies on code of the repository
@@ -48,6 +49,7 @@ def contents() -> dict[str, bytes]:
     """Return the files of a new project, from the wheel or from the repository of an editable installation."""
     root = PACKAGED if PACKAGED.is_dir() else PACKAGED.parents[2]
     new = {name: path.read_bytes() for name, path in files_of(root).items()}
+    new[GUIDE.name] = GUIDE.read_bytes()
     new["dvc.yaml"] = depend_on_version(new["dvc.yaml"].decode()).encode()
     return new
 

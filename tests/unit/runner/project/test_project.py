@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import yaml
 
 import epigram
-from epigram.cli.app import app
+from epigram.cli.app import COMMANDS, app
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.runner.dvc import graph
 from epigram.runner.project import template
@@ -52,6 +53,15 @@ def project(original: Path, tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
+def test_the_guide_names_commands_and_paths_that_a_project_has(original: Path) -> None:
+    guide = (original / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"(?:`|^    )epigram ([a-z]+)", guide, re.MULTILINE))
+    assert {"add", "run", "retrain"} <= named <= COMMANDS.keys()
+    paths = re.findall(r"`((?:data|flows|tasks|[a-z]+\.yaml)[a-z/]*)`", guide)
+    assert {"params.yaml", "dvc.yaml", "data/sources/", "data/local/", "flows/", "tasks/"} <= set(paths)
+    assert [path for path in paths if not (original / path).exists()] == []
+
+
 def edges(root: Path) -> dict[str, tuple[frozenset[str], list[str]]]:
     found = graph.read(root)
     return {stage.name: (stage.needs, [out.relative_to(root).as_posix() for out in stage.outs]) for stage in found}
@@ -79,7 +89,7 @@ def test_every_stage_depends_on_the_version_instead_of_the_code(original: Path) 
 
 def test_the_files_of_a_project_are_the_repository_s_and_all_committed(original: Path) -> None:
     tracked = subprocess.check_output(["git", "ls-files"], cwd=original, text=True).splitlines()
-    assert set(tracked) == {*template.files_of(ROOT), "epigram.yaml"}
+    assert set(tracked) == {*template.files_of(ROOT), "epigram.yaml", "README.md"}
     assert subprocess.check_output(["git", "status", "--porcelain"], cwd=original, text=True) == ""
     for name in ("params.yaml", "flows/pipeline.py", "data/pocket/pocket_zh.jsonl", ".dvc/config"):
         assert (original / name).read_bytes() == (ROOT / name).read_bytes()
