@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 
 from epigram.cli import app as cli
 from epigram.core.errors import ParameterError
+from epigram.core.machine import count_processors
 from epigram.inference.predictors.base_predictor import TextPrediction
 from epigram.inference.predictors.explanation import Explanation
 from epigram.inference.server.settings import ServerSettings
@@ -102,6 +103,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("run", "--systems mlp,textcnn", {"execute.systems": ("mlp", "textcnn")}),
     ("run", "--seeds 3,4", {"execute.seeds": (3, 4)}),
     ("run", "--set a.b=2 --set c=[1]", {"execute.changes": {"a.b": 2, "c": [1]}}),
+    ("run", "--max-silence 600", {"execute.max_silence": 600}),
     ("run", "--max-parallel 3", {"execute.max_parallel": 3}),
     ("run", "--name mine", {"execute.name": "mine"}),
     ("run", "--ray local", {"execute.ray": "local"}),
@@ -155,14 +157,18 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("explain MODEL text", "--faithfulness", {"explain.faithfulness": True}),
     ("explain MODEL text", "--format json", {"printed": f"{json.dumps(EXPLAINED.to_dict())}\n"}),
     ("explain MODEL text", "--out out.txt", {"write_text.path": Path("out.txt")}),
-    ("serve MODEL", "--host 0.0.0.0", {"serve.settings": ServerSettings(host="0.0.0.0")}),
-    ("serve MODEL", "--port 81", {"serve.settings": ServerSettings(port=81)}),
-    ("serve MODEL", "--threads 3", {"serve.threads": 3}),
+    ("serve MODEL", "--host 0.0.0.0", {"serve.settings": ServerSettings(host="0.0.0.0", threads=count_processors())}),
+    ("serve MODEL", "--port 81", {"serve.settings": ServerSettings(port=81, threads=count_processors())}),
+    ("serve MODEL", "--threads 3", {"serve.settings": ServerSettings(threads=3)}),
     ("serve MODEL", "--min-confidence 0.5", {"serve.min_confidence": 0.5}),
-    ("serve MODEL", "--max-texts 3", {"serve.settings": ServerSettings(max_texts=3)}),
-    ("serve MODEL", "--max-characters 9", {"serve.settings": ServerSettings(max_characters=9)}),
-    ("serve MODEL", "--max-bytes 99", {"serve.settings": ServerSettings(max_bytes=99)}),
-    ("serve MODEL", "--max-waiting 7", {"serve.settings": ServerSettings(max_waiting=7)}),
+    ("serve MODEL", "--max-texts 3", {"serve.settings": ServerSettings(max_texts=3, threads=count_processors())}),
+    (
+        "serve MODEL",
+        "--max-characters 9",
+        {"serve.settings": ServerSettings(max_characters=9, threads=count_processors())},
+    ),
+    ("serve MODEL", "--max-bytes 99", {"serve.settings": ServerSettings(max_bytes=99, threads=count_processors())}),
+    ("serve MODEL", "--max-waiting 7", {"serve.settings": ServerSettings(max_waiting=7, threads=count_processors())}),
     ("suggest MODEL pool.csv --out a.csv", "--sheet B", {"suggest.options": {"sheet": "B"}}),
     ("suggest MODEL pool.txt --out a.csv", "--encoding gbk", {"suggest.options": {"encoding": "gbk"}}),
     ("suggest MODEL pool.csv --out a.csv", "--separator ;", {"suggest.options": {"separator": ";"}}),
