@@ -18,7 +18,7 @@ import yaml
 from epigram.runner.project.template import files_of
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("src", "LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py")
+SOURCES = ("src", "LICENSE", "NOTICE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py")
 pytestmark = [pytest.mark.slow, pytest.mark.extended]
 
 

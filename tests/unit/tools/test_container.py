@@ -16,7 +16,7 @@ from epigram.cli.app import cli
 from epigram.runner.project.template import files_of
 
 ROOT = Path(__file__).parents[3]
-SOURCES = ("src/epigram/cli/app.py", "LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py")
+SOURCES = ("src/epigram/cli/app.py", "LICENSE", "NOTICE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py")
 
 
 def admitted(name: str) -> bool:
