@@ -31,7 +31,7 @@ from tests.support.linear_models import TRAIN, svm
 pytest.importorskip("onnxruntime", reason="requires the extra onnx")
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = (ROOT / "docs", ROOT / "docs/papers", ROOT / "docs/tutorials")
+FOLDERS = (ROOT / "docs", ROOT / "docs/papers", ROOT / "docs/tutorials", ROOT / "docs/howto")
 PAGES = [
     path
     for path in [
@@ -221,6 +221,8 @@ def test_the_readme_s_table_and_export_are_written(clone: Path, monkeypatch: pyt
         ("docs/explain.md", r"room 0\.\d+ weights\n很大 2 4 0\.\d+\n房间 .+\n好吃 .+\n0\.\d+\n"),
         ("README.md", r"room (0\.\d+|1\.0)\n"),
         ("docs/tutorials/several_labels.md", r"\['food', 'room'\]\n"),
+        ("docs/howto/own_metric.md", r"bad\n"),
+        ("docs/howto/large_file.md", r"24\n"),
         ("docs/fit.md", r"bad\n1\.0\n\['bad' 'good'\] \[\[.* .*\]\] tfidf_svm\n"),
     ],
 )

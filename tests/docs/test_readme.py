@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import re
 
-from tests.docs.readme import EXAMPLE, README, RECORD, templates_hash
+from tests.docs.readme import EXAMPLE, README, RECORD, REPORT, TRY, hashes
 
 TEXT = README.read_text(encoding="utf-8")
 
 
-def test_the_picture_is_of_the_present_templates() -> None:
-    assert json.loads(RECORD.read_text(encoding="utf-8"))["templates"] == templates_hash(), (
-        "the report's templates have changed: run make run, then python -m tests.docs.readme runs/latest"
+def test_the_pictures_are_of_the_present_templates_and_small() -> None:
+    recorded = json.loads(RECORD.read_text(encoding="utf-8"))
+    assert {name: recorded[name] for name in hashes()} == hashes(), (
+        "the templates have changed: run make run, then python -m tests.docs.readme runs/latest"
     )
+    assert max(path.stat().st_size for path in (REPORT, TRY)) < 300_000
 
 
 def test_the_printed_prediction_is_the_recorded_one() -> None:

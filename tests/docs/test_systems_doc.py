@@ -39,6 +39,7 @@ from tests.support.saved_systems import saved
 
 ROOT = Path(__file__).parents[2]
 DOC = (ROOT / "docs/systems.md").read_text(encoding="utf-8")
+OWN_ENCODER = (ROOT / "docs/howto/own_encoder.md").read_text(encoding="utf-8")
 DEVELOPMENT = (ROOT / "docs/development.md").read_text(encoding="utf-8")
 SYSTEMS = sorted(RECIPES)
 
@@ -65,7 +66,7 @@ def test_every_family_has_its_paragraph_and_no_system_stands_in_two() -> None:
     assert sorted(name for family in families for name in family) == SYSTEMS
 
 
-@pytest.mark.parametrize("block", blocks("yaml"))
+@pytest.mark.parametrize("block", [*blocks("yaml"), *blocks("yaml", OWN_ENCODER)])
 def test_a_combination_is_allowed_and_its_systems_build(block: str) -> None:
     settings = settings_of(block)
     check_systems(
