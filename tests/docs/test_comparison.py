@@ -24,16 +24,17 @@ def tables(first: str) -> list[list[str]]:
 
 
 def mark(cell: str) -> str:
-    return re.sub(r"^\[(yes|part)\]\[[\w-]+\]$", r"\1", cell)
+    return re.sub(r"^\[(yes|part)\][\[(].*[\])]$", r"\1", cell)
 
 
-ROWS = tables("feature")
-OFFERED = [row for row in ROWS if {"yes", "part"} & {mark(cell) for cell in row[3:]}]
+ROWS = [row for row in tables("feature") if len(row) == 7]
+TESTS = dict(row for row in tables("feature") if len(row) == 2)
+OFFERED = [row for row in ROWS if {"yes", "part"} & {mark(cell) for cell in row[2:]}]
 
 
 def test_the_counts_are_those_of_the_tables() -> None:
-    counted = [Counter(mark(row[column]) for row in ROWS) for column in (1, *range(3, 8))]
-    offered = [Counter(mark(row[column]) for row in OFFERED) for column in (1, *range(3, 8))]
+    counted = [Counter(mark(row[column]) for row in ROWS) for column in range(1, 7)]
+    offered = [Counter(mark(row[column]) for row in OFFERED) for column in range(1, 7)]
     expected = [
         [str(count[name]) for name in MARKS] + [str(part["yes"]), str(part["part"])]
         for count, part in zip(counted, offered, strict=True)
@@ -46,15 +47,23 @@ def test_the_counts_are_those_of_the_tables() -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
 def test_every_mark_has_its_evidence(row: list[str]) -> None:
-    feature, own, evidence, *peers = row
+    feature, own, *peers = row
     assert [each[0] for each in ROWS].count(feature) == 1
     assert {mark(cell) for cell in (own, *peers)} <= set(MARKS)
     for peer in peers:
-        assert mark(peer) != peer or peer in ("no", "not found"), f"{peer} has no source"
-    if own != "no":
-        shown = re.fullmatch(r"\[[^\]]+\]\(([\w/.-]+)(?:#[^)]+)?\) `([\w/]+\.py)::(\w+)`", evidence)
-        assert shown and (DOCS / shown[1]).is_file() and shown[3] in functions_of(shown[2])
-    assert row in OFFERED or re.search(r"\(\[[^\]]+\]\[x-[\w-]+\]\)$", feature), "name a tool that has it"
+        assert peer in ("no", "not found") or re.fullmatch(r"\[(yes|part)\]\[[\w-]+\]", peer), f"{peer} has no source"
+    name, _, tool = feature.partition(" ([")
+    assert row in OFFERED or re.search(r"\]\[x-\w+\]\)$", tool), "name a tool that has it"
+    if own == "no":
+        assert name not in TESTS
+    else:
+        page = re.fullmatch(r"\[(yes|part)\]\(([\w/.-]+)(#[^)]+)?\)", own)
+        path, _, test = TESTS[name].strip("`").partition("::")
+        assert page and (DOCS / page[2]).is_file() and test in functions_of(path)
+
+
+def test_every_test_is_of_a_feature() -> None:
+    assert TESTS.keys() <= {row[0].partition(" ([")[0] for row in ROWS}
 
 
 def test_every_source_is_an_address_and_used() -> None:
