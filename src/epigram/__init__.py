@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from epigram.inference.predictors.ensemble_predictor import EnsemblePredictor
     from epigram.inference.predictors.explanation import Explanation
     from epigram.inference.predictors.predictor import Predictor
+    from epigram.labelling.label import label
     from epigram.runner.workspace.fitted_project import create_project
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "attention_maps",
     "create_project",
     "fit",
+    "label",
     "load",
 ]
 
@@ -59,6 +61,7 @@ MODULES = {
     "epigram.inference.predictors.base_predictor": ("BasePredictor", "TextPrediction", "Word"),
     "epigram.inference.predictors.ensemble_predictor": ("EnsemblePredictor",),
     "epigram.inference.predictors.predictor": ("Predictor",),
+    "epigram.labelling.label": ("label",),
     "epigram.runner.workspace.fitted_project": ("create_project",),
 }
 __version__: str

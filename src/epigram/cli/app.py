@@ -13,7 +13,20 @@ import typer
 from typer.core import TyperGroup
 
 import epigram
-from epigram.cli.models import encoders, explain, export, fit, predict, push, serve, sign, suggest, systems, verify
+from epigram.cli.models import (
+    encoders,
+    explain,
+    export,
+    fit,
+    label,
+    predict,
+    push,
+    serve,
+    sign,
+    suggest,
+    systems,
+    verify,
+)
 from epigram.cli.projects import add, dashboard, doctor, init, repair, stop
 from epigram.cli.runs import drift, retrain, run, sweep, table
 from epigram.core.errors import ParameterError
@@ -28,6 +41,7 @@ GROUPS: dict[str, dict[str, tuple[Callable[..., None], str]]] = {
         "predict": (predict.main, "Predict the labels of texts, or of a table."),
         "explain": (explain.main, "Show which words of a text speak for its label."),
         "serve": (serve.main, "Answer over HTTP."),
+        "label": (label.main, "Label texts without labels, by the names of the labels."),
         "suggest": (suggest.main, "Choose the texts that are most worth labelling next."),
         "export": (export.main, "Write a model as an ONNX graph."),
         "push": (push.main, "Upload a model to the Hugging Face hub."),

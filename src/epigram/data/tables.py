@@ -21,6 +21,7 @@ from epigram.text.lines import BOM
 
 RAW = "\0json"  # column with the JSON object of each row, for output; the columns before it are also in the object
 ACCEPTED = "accept"
+LABELLED_BY = "labelled_by"  # column: the machine that has labelled a row; empty for a person's label
 STRINGS = pl.List(pl.String)
 Options = dict[str, Any]  # the `read` section of a source: reader, and the options of that reader
 COMPRESSED = {GZIP, ".bz2", ".xz", ".zst", ".zip"}

@@ -6,9 +6,8 @@ most uncertain texts so far.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +15,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.data.packed import file_suffix
-from epigram.data.tables import Options, formats, open_table
+from epigram.core.errors import DataError
+from epigram.data.tables import Options
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
-from epigram.inference.tables import BATCH_TEXTS, check_columns, choose_columns, joined_texts
+from epigram.inference.tables import TEXT, read_rows
 from epigram.text.dataset.language import Language, as_language
 from epigram.text.dataset.text_matching import loose_text
-from epigram.text.lines import read_texts
 from epigram.text.tokens.characters import cosines, ngram_sets
 
 SIMILAR = 0.5  # cosine with a suggested text at which a text is skipped
 CANDIDATES = 50  # times as many uncertain texts are kept as suggestions are wanted
 ADDED = ("prediction", "probability", "uncertainty")  # columns
-KEY, TEXT = "#key", "#text"
+KEY = "#key"  # column
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ def suggest(
     ParameterError for columns that do not fit.
     """
     candidates: pl.DataFrame | None = None
-    for rows in _read(pool, text, predictor, options or {}):
+    for rows in read_rows(pool, text, predictor.text_columns, predictor.join, [*ADDED, KEY], options):
         scored = _score(predictor, rows)
         merged = scored if candidates is None else pl.concat([candidates, scored], how="vertical_relaxed")
         ranked = merged.sort("uncertainty", descending=True, maintain_order=True)
@@ -102,23 +99,3 @@ def _score(predictor: BasePredictor, rows: pl.DataFrame) -> pl.DataFrame:
     probabilities = predictor.probabilities(keyed[TEXT].to_list())
     found = uncertainty(probabilities, predictor.thresholds if predictor.multi else None)
     return keyed.with_columns(uncertainty=pl.Series(found, dtype=pl.Float64))
-
-
-def _read(pool: Path, text: Sequence[str] | None, predictor: BasePredictor, options: Options) -> Iterator[pl.DataFrame]:
-    """Yield some rows of the pool at a time, with their texts in the column TEXT."""
-    if file_suffix(pool) in formats():
-        table = open_table(pool, {"text": list(text or predictor.text_columns)} | options)
-        columns = choose_columns(table, text, predictor)
-        check_columns(table, columns, [*ADDED, KEY, TEXT])
-        for chunk in table.chunks(columns):
-            for rows in chunk.iter_slices(BATCH_TEXTS):
-                yield rows.with_columns(pl.Series(TEXT, joined_texts(rows, columns, predictor.join), pl.String))
-        return
-    if not pool.is_file():
-        raise InputMissingError(f"{pool} is missing; expected a file with one text per line, or a table")
-    name = "text" if text is None else text[0]
-    if name in {*ADDED, KEY, TEXT}:
-        raise ParameterError(f"--text is {name!r}, the name of a column that is added; choose another name")
-    lines = read_texts(pool, options.get("encoding"))
-    while batch := list(islice(lines, BATCH_TEXTS)):
-        yield pl.DataFrame({name: batch, TEXT: batch})

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,16 @@ import polars as pl
 import polars.selectors as cs
 
 from epigram.core.config_types import nearest
-from epigram.core.errors import ParameterError
-from epigram.data.tables import Options, TableFile, has_texts, open_table
+from epigram.core.errors import InputMissingError, ParameterError
+from epigram.data.packed import file_suffix
+from epigram.data.tables import Options, TableFile, formats, has_texts, open_table
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
 from epigram.inference.table_writer import STDOUT, check_output, table_writer
+from epigram.text.lines import read_texts
 from epigram.text.tokens.characters import strip
 
 BATCH_TEXTS = 4096  # texts per prediction call and write
+TEXT = "#text"  # column with the text of a row
 WORD = pl.Struct({"text": pl.String, "start": pl.Int64, "end": pl.Int64, "label": pl.String, "probability": pl.Float64})
 LABEL: dict[str, Any] = {"label": pl.String, "probability": pl.Float64}
 LABELS: dict[str, Any] = {"labels": pl.List(pl.String), "probabilities": pl.List(pl.Float64)}
@@ -69,7 +73,7 @@ def predict_table(
         check_output(out, force=force)
     schema = schema_of(predictor)
     table = open_table(source, {"text": list(text or predictor.text_columns)} | (options or {}))
-    texts = choose_columns(table, text, predictor)
+    texts = choose_columns(table, text, predictor.text_columns)
     check_columns(table, texts, list(schema))
     counts = RowCounts()
     with table_writer(out, table.columns) as write, progress(table.rows, prints=out == STDOUT) as advance:
@@ -87,11 +91,11 @@ def schema_of(predictor: BasePredictor) -> dict[str, Any]:
     return (LABELS if predictor.multi else LABEL) | words
 
 
-def choose_columns(table: TableFile, text: Sequence[str] | None, predictor: BasePredictor) -> list[str]:
-    """Return the columns `text`, or by default the columns that the model was trained on, or else the column text."""
+def choose_columns(table: TableFile, text: Sequence[str] | None, known: Sequence[str]) -> list[str]:
+    """Return the columns `text`, or by default the `known` columns of the training, or else the column text."""
     if text is not None:
         return list(text)
-    return predictor.text_columns if set(predictor.text_columns) <= set(table.columns) else ["text"]
+    return list(known) if set(known) <= set(table.columns) else ["text"]
 
 
 def check_columns(table: TableFile, texts: Sequence[str], added: list[str]) -> None:
@@ -125,6 +129,37 @@ def joined_texts(rows: pl.DataFrame, columns: Sequence[str], join: str) -> list[
             raise ParameterError(f"column {column.name!r} has the type {column.dtype}; expected text (--text)")
     values = (rows[name].cast(pl.String).fill_null("").to_list() for name in columns)
     return [join.join(parts) for parts in zip(*values, strict=True)]
+
+
+def read_rows(
+    source: Path,
+    text: Sequence[str] | None,
+    known: Sequence[str],
+    join: str,
+    added: Sequence[str],
+    options: Options | None = None,
+) -> Iterator[pl.DataFrame]:
+    """Yield some rows of a table, or of a file with one text per line, at a time, with their texts in the column TEXT.
+
+    The columns `text`, by default `known`, are joined by `join`; `added` are the columns that the caller adds.
+    `options` are known options of the reader. Raises ParameterError for columns that do not fit.
+    """
+    if file_suffix(source) in formats():
+        table = open_table(source, {"text": list(text or known)} | (options or {}))
+        columns = choose_columns(table, text, known)
+        check_columns(table, columns, [*added, TEXT])
+        for chunk in table.chunks(columns):
+            for rows in chunk.iter_slices(BATCH_TEXTS):
+                yield rows.with_columns(pl.Series(TEXT, joined_texts(rows, columns, join), pl.String))
+        return
+    if not source.is_file():
+        raise InputMissingError(f"{source} is missing; expected a file with one text per line, or a table")
+    name = "text" if text is None else text[0]
+    if name in {*added, TEXT}:
+        raise ParameterError(f"--text is {name!r}, the name of a column that is added; choose another name")
+    lines = read_texts(source, (options or {}).get("encoding"))
+    while batch := list(islice(lines, BATCH_TEXTS)):
+        yield pl.DataFrame({name: batch, TEXT: batch})
 
 
 VALUES: dict[str, Callable[[TextPrediction, str], Any]] = {

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from epigram.cli import app as cli
-from epigram.inference import labelling_tasks, suggestions
+from epigram.inference import labelling_tasks, suggestions, tables
 from epigram.inference.predictors.base_predictor import TextPrediction, Word
 from epigram.inference.predictors.open_predictor import open_predictor
 from epigram.inference.predictors.predictor import Predictor
@@ -132,7 +132,7 @@ def test_chunks_change_nothing(suggest: Callable[..., None], tmp_path: Path, mon
     words = ["soup", "room", "clerk", "nice", "large", "with", "some", "more"]
     pool = lines(tmp_path / "more.txt", [" ".join(draw.choice(words, 5)) for _ in range(200)])
     suggest(pool, "--count", 5, "--out", tmp_path / "whole.csv")
-    monkeypatch.setattr(suggestions, "BATCH_TEXTS", 7)
+    monkeypatch.setattr(tables, "BATCH_TEXTS", 7)
     suggest(pool, "--count", 5, "--out", tmp_path / "parts.csv")
     assert (tmp_path / "whole.csv").read_bytes() == (tmp_path / "parts.csv").read_bytes()
     assert pl.read_csv(tmp_path / "whole.csv").height == 5
@@ -141,7 +141,7 @@ def test_chunks_change_nothing(suggest: Callable[..., None], tmp_path: Path, mon
 def test_memory_holds_only_the_most_uncertain_texts(
     suggest: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(suggestions, "BATCH_TEXTS", 3)
+    monkeypatch.setattr(tables, "BATCH_TEXTS", 3)
     monkeypatch.setattr(suggestions, "CANDIDATES", 1)
     kept = []
     choose = suggestions.choose_different

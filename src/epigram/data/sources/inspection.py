@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from epigram.data.splitting import SPLIT_BY_NAME
 from epigram.data.tables import ACCEPTED, Options
 from epigram.data.times import parse_times
 from epigram.data.validation.label_checks import label_notes, list_notes, rows_by_label, visible_label
+from epigram.text.dataset.language import Language
 from epigram.text.lines import BOM
 
 HAN = r"[\u4e00-\u9fff]"
@@ -116,7 +118,7 @@ def inspect(file: Path, options: Options) -> Inspection:
     splits = _find_splits(frame, file) if "split" in frame.columns else {}
     if "label" not in frame.columns:
         notes += _garbled_notes(frame)
-        return Inspection(read, frame.height, _guess_language(frame), "tokens", [], splits, notes)
+        return Inspection(read, frame.height, guess_language(frame["text"]), "tokens", [], splits, notes)
     lists = _count_labels(frame["label"])
     labels = rows_by_label(lists)
     if names := {label: name for label in labels if (name := visible_label(label)) != label}:
@@ -126,7 +128,7 @@ def inspect(file: Path, options: Options) -> Inspection:
     return Inspection(
         read=read,
         rows=frame.height,
-        language=_guess_language(frame),
+        language=guess_language(frame["text"]),
         task="multi" if any(len(each) != 1 for each in lists) else "single",
         labels=_sort_labels([label for label in visible if label], frame.height, options["label"], file),
         splits=splits,
@@ -220,9 +222,9 @@ def _are_dates(values: pl.Series) -> bool:
     return not is_number and parse_times(values.str.strip_chars()).null_count() == 0
 
 
-def _guess_language(frame: pl.DataFrame) -> str:
+def guess_language(texts: Iterable[str]) -> Language:
     """Return zh if more than a tenth of the characters of the first 1,000 texts are Han, else en."""
-    text = "".join(frame["text"].head(1000))
+    text = "".join(islice(texts, 1000))
     return "zh" if len(re.findall(HAN, text)) * 10 > len(text) else "en"
 
 
