@@ -25,11 +25,11 @@ def read_labels(path: Path) -> Labels:
         raise InputMissingError(f"{path} is missing; expected a file with one label per line")
     pairs = list[tuple[str, str]]()
     for number, line in enumerate(read_texts(path), 1):
-        name, *rest = SEPARATOR.split(line.strip(), maxsplit=1) if line.strip() else [None]
-        if name == "":
+        name, *about = (part.strip() for part in SEPARATOR.split(line.strip(), maxsplit=1))
+        if about and not name:
             raise DataError(f"{path}:{number} has a description and no label; expected label: description")
-        if name is not None:
-            pairs.append((name.strip(), rest[0].strip() if rest else ""))
+        if name:
+            pairs.append((name, "".join(about)))
     try:
         return check_labels(pairs)
     except ParameterError as error:

@@ -22,11 +22,13 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from epigram.cli import app as cli
+from epigram.cli.models.label import Question
 from epigram.core.errors import ParameterError
 from epigram.core.machine import count_processors
 from epigram.inference.predictors.base_predictor import TextPrediction
 from epigram.inference.predictors.explanation import Explanation
 from epigram.inference.server.settings import ServerSettings
+from epigram.labelling.endpoint import Endpoint
 from epigram.runner.git import git
 
 RUNNER = "epigram.runner"
@@ -55,6 +57,7 @@ WORKERS: dict[str, list[str]] = {
         "epigram.inference.explanations.explain.explain",
         "epigram.core.files.write_text",
     ],
+    "label": ["epigram.labelling.label_list.read_labels", "epigram.labelling.label.label_table"],
     "suggest": [
         "epigram.inference.predictors.open_predictor.open_predictor",
         "epigram.inference.suggestions.suggest",
@@ -91,13 +94,14 @@ PREDICTOR = SimpleNamespace(
 # What a worker returns; a command ends at any other worker.
 ANSWERS: dict[str, Any] = {"open_predictor": PREDICTOR, "require_signature": None, "check_output": None, "history": []}
 ANSWERS |= {"reserve": "grid", "verify": [], "read_provenance": {}, "list_systems": [], "run_checks": []}
-ANSWERS["tag_messages"] = []
+ANSWERS |= {"tag_messages": [], "read_labels": {"a": "", "b": ""}}
 EXPLAINED = Explanation(text="a", label="b", probability=1.0, method="weights", words=[])
 ANSWERS["explain"] = [EXPLAINED]
 ANSWERS["fit"] = SimpleNamespace(save=lambda folder: None)
 
 TABLE = """{title: A table, page: one, printed: {}, seeds: [0], views: {token: {}}, datasets: {MR: {source: mr}},
 rows: {MLP: {system: {recipe: mlp, view: token}}}}"""
+LABEL = "label texts.csv --labels labels.txt --out a.csv"
 OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("run", "--dataset mr", {"execute.dataset": "mr"}),
     ("run", "--systems mlp,textcnn", {"execute.systems": ("mlp", "textcnn")}),
@@ -169,6 +173,16 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ),
     ("serve MODEL", "--max-bytes 99", {"serve.settings": ServerSettings(max_bytes=99, threads=count_processors())}),
     ("serve MODEL", "--max-waiting 7", {"serve.settings": ServerSettings(max_waiting=7, threads=count_processors())}),
+    (LABEL, "--labels other.txt", {"read_labels.path": Path("other.txt")}),
+    (LABEL, "--out b.csv", {"label_table.out": Path("b.csv")}),
+    (LABEL, "--text title,body", {"label_table.text": ["title", "body"]}),
+    (LABEL, "--language zh", {"label_table.language": "zh"}),
+    (LABEL, "--endpoint http://b/v1 --model m", {"label_table.endpoint": Endpoint("http://b/v1", "m")}),
+    (LABEL, "--yes", {"label_table.agree": Question("", yes=True)}),
+    (LABEL, "--force", {"label_table.force": True}),
+    (LABEL, "--encoding gbk", {"label_table.options": {"encoding": "gbk"}}),
+    (LABEL, "--separator ;", {"label_table.options": {"separator": ";"}}),
+    (LABEL, "--sheet B", {"label_table.options": {"sheet": "B"}}),
     ("suggest MODEL pool.csv --out a.csv", "--sheet B", {"suggest.options": {"sheet": "B"}}),
     ("suggest MODEL pool.txt --out a.csv", "--encoding gbk", {"suggest.options": {"encoding": "gbk"}}),
     ("suggest MODEL pool.csv --out a.csv", "--separator ;", {"suggest.options": {"separator": ";"}}),
@@ -224,6 +238,8 @@ REFUSED = [
     ("add rows.csv --separator ab", "--separator is 'ab'; expected one ASCII character, or tab"),
     ("predict MODEL in.csv --out out.csv --json", "--out needs one table and no --json"),
     ("suggest MODEL pool.txt --out a.csv --count 0", "--count is 0"),
+    (f"{LABEL} --endpoint http://b/v1", "--endpoint and --model belong together"),
+    (f"{LABEL} --model m", "--endpoint and --model belong together"),
     ("serve MODEL other/MODEL", "two models are called 'MODEL'"),
     ("add rows.csv --split part --no-split", "--split is 'part', and --no-split is given"),
     ("init", "the folder is missing"),
