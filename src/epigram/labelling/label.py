@@ -16,7 +16,7 @@ from epigram.inference.predictors.base_predictor import list_texts
 from epigram.inference.table_writer import as_columns, check_output, table_writer
 from epigram.inference.tables import TEXT, read_rows
 from epigram.labelling.answer_file import AnswerFile
-from epigram.labelling.endpoint import Endpoint, Plan, label_by_endpoint
+from epigram.labelling.endpoint import Endpoint, Requests, label_by_endpoint
 from epigram.labelling.label_list import NO_ANSWER, Answer, Labels, as_labels
 from epigram.labelling.similarity import find_encoder, label_by_similarity
 from epigram.text.dataset.language import Language
@@ -59,7 +59,7 @@ def label(
     if endpoint is None:
         answers, _ = _by_encoder(listed, names, language)
     else:
-        label_by_endpoint(Plan.of(_different(listed), names), names, Endpoint(endpoint, model), answers.update)
+        label_by_endpoint(Requests.of(_different(listed), names), names, Endpoint(endpoint, model), answers.update)
     return Labelled.of(listed, answers)
 
 
@@ -71,15 +71,15 @@ def label_table(
     text: Sequence[str] | None = None,
     language: Language | None = None,
     endpoint: Endpoint | None = None,
-    agree: Callable[[Plan], None] = lambda plan: None,
+    agree: Callable[[Requests], None] = lambda requests: None,
     force: bool = False,
     options: Options | None = None,
 ) -> Labelled:
     """Label the texts of a table or of a file with one text per line, and write it with the labels to `out`.
 
     The added columns are label, confidence and LABELLED_BY, the name of the encoder or of the model at the `endpoint`.
-    The function `agree` gets the plan before a text is sent; a run that has ended early goes on where it stopped, if
-    its settings are the same. The columns `text` (by default text) are joined. `options` are known options of the
+    The function `agree` gets the requests before a text is sent. A run with the same settings as one that has ended
+    early goes on where it stopped. The columns `text` (by default text) are joined. `options` are known options of the
     reader. Raises DataError if there are no texts, ParameterError for columns that do not fit and, without `force`, if
     `out` exists.
     """
@@ -94,10 +94,10 @@ def label_table(
         answers, by = _by_encoder(texts, labels, language)
     else:
         file, by = AnswerFile(part_path(out), endpoint, labels), endpoint.model
-        plan = Plan.of([each for each in _different(texts) if each not in file.answers], labels)
-        if plan.requests:
-            agree(plan)
-            label_by_endpoint(plan, labels, endpoint, file.add)
+        requests = Requests.of([each for each in _different(texts) if each not in file.answers], labels)
+        if requests.batches:
+            agree(requests)
+            label_by_endpoint(requests, labels, endpoint, file.add)
         answers = file.answers
     found = Labelled.of(texts, answers)
     columns = [

@@ -15,7 +15,7 @@ import epigram
 from epigram.cli import app as cli
 from epigram.core.errors import ParameterError, SourceUnavailableError
 from epigram.labelling import endpoint
-from epigram.labelling.endpoint import Endpoint, Plan
+from epigram.labelling.endpoint import Endpoint, Requests
 from tests.support.chat_server import ChatServer, chat_server
 
 LABELS = {"food": "", "room": "bed and bath"}
@@ -201,10 +201,10 @@ def test_nothing_is_sent_without_a_terminal_and_yes(
 
 def test_a_request_is_limited_in_texts_and_characters() -> None:
     texts = [f"{n:04}" for n in range(41)] + ["x" * 9_000, "y" * 7_000, *(letter * 2_000 for letter in "abcde")]
-    plan = Plan.of(texts, LABELS)
-    assert [len(batch) for batch in plan.requests] == [20, 20, 4, 4]  # a long text counts as its first 2,000 characters
-    assert [text for batch in plan.requests for text in batch] == texts
-    assert plan.received == 16 * len(texts) and 4_000 < plan.sent < 4_300
+    found = Requests.of(texts, LABELS)
+    assert [len(batch) for batch in found.batches] == [20, 20, 4, 4]  # a long text counts as its first 2,000 characters
+    assert [text for batch in found.batches for text in batch] == texts
+    assert found.received == 16 * len(texts) and 4_000 < found.sent < 4_300
 
 
 def test_an_address_is_shown_without_its_password() -> None:

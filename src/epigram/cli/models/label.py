@@ -14,7 +14,7 @@ from epigram.core.errors import ParameterError
 from epigram.process.display import echo
 
 if TYPE_CHECKING:
-    from epigram.labelling.endpoint import Plan
+    from epigram.labelling.endpoint import Requests
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class Question:
     endpoint: str
     yes: bool
 
-    def __call__(self, plan: Plan) -> None:
-        """Show the plan and ask. Raises ParameterError without consent, and without a terminal."""
-        texts, requests = sum(map(len, plan.requests)), len(plan.requests)
+    def __call__(self, requests: Requests) -> None:
+        """Show how much will be sent, and ask. Raises ParameterError without consent, and without a terminal."""
+        texts, count = sum(map(len, requests.batches)), len(requests.batches)
         echo(
-            f"{texts:,} texts in {requests:,} request{'s' * (requests > 1)} to {self.endpoint}: about {plan.sent:,} "
-            f"tokens sent and {plan.received:,} received",
+            f"{texts:,} texts in {count:,} request{'s' * (count > 1)} to {self.endpoint}: about {requests.sent:,} "
+            f"tokens sent and {requests.received:,} received",
             file=sys.stderr,
         )
         if self.yes:
