@@ -22,6 +22,7 @@ from epigram.text.lines import BOM
 RAW = "\0json"  # column with the JSON object of each row, for output; the columns before it are also in the object
 ACCEPTED = "accept"
 LABELLED_BY = "labelled_by"  # column: the machine that has labelled a row; empty for a person's label
+CONFIDENCE = "confidence"  # column: the confidence of that machine, from 0 to 1
 STRINGS = pl.List(pl.String)
 Options = dict[str, Any]  # the `read` section of a source: reader, and the options of that reader
 COMPRESSED = {GZIP, ".bz2", ".xz", ".zst", ".zip"}
@@ -216,12 +217,17 @@ def open_table(path: Path, options: Options | None = None) -> TableFile:
 def map_columns(table: pl.DataFrame, columns: TableReader, path: Path, lines: pl.Series) -> pl.DataFrame:
     """Return line (from `lines`), text, the other declared roles (label, split, group, …) and kept columns.
 
-    Rows that are not accepted are left out. Raises DataError for a missing column, and lists the columns of the table.
+    Rows that are not accepted are left out, and, if LABELLED_BY is kept, rows that a machine could not label. Raises
+    DataError for a missing column, and lists the columns of the table.
     """
     _check_columns(columns._required(), table.columns, path)
     if columns.accepted in table.columns:
         accepted = table[columns.accepted] == ACCEPTED
         table, lines = table.filter(accepted), lines.filter(accepted)
+    marked = LABELLED_BY in columns.keep and LABELLED_BY in table.columns
+    if marked and columns.label is not None and has_texts(table.schema[columns.label]):
+        labelled = table.select(_has_value(columns.label) | ~is_marked()).to_series()
+        table, lines = table.filter(labelled), lines.filter(labelled)
     texts = columns.text_columns
     selected: list[pl.Expr | pl.Series] = [
         lines.cast(pl.Int64).alias("line"),
@@ -244,6 +250,20 @@ def map_columns(table: pl.DataFrame, columns: TableReader, path: Path, lines: pl
     if columns.spans is not None:
         selected.append(_column(columns.spans).alias("spans"))
     return table.select(*selected, *(_column(name) for name in columns.keep if name in table.columns))
+
+
+def count_marked(rows: pl.DataFrame) -> int:
+    """Return how many rows a machine has labelled; 0 if there is no column that says so."""
+    return int(rows.select(is_marked().sum()).item()) if LABELLED_BY in rows.columns else 0
+
+
+def is_marked() -> pl.Expr:
+    """Return whether a machine has labelled a row, by its column LABELLED_BY."""
+    return _has_value(LABELLED_BY)
+
+
+def _has_value(name: str) -> pl.Expr:
+    return (_column(name).cast(pl.String).str.strip_chars() != "").fill_null(value=False)
 
 
 def _column(name: str) -> pl.Expr:

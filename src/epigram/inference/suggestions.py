@@ -16,8 +16,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from epigram.core.errors import DataError
-from epigram.data.tables import Options
+from epigram.data.tables import CONFIDENCE, LABELLED_BY, Options, is_marked
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
+from epigram.inference.table_writer import as_columns
 from epigram.inference.tables import TEXT, read_rows
 from epigram.text.dataset.language import Language, as_language
 from epigram.text.dataset.text_matching import loose_text
@@ -45,7 +46,8 @@ def suggest(
 
     The pool is a file with one text per line, or a table with the texts in the columns `text`, of which `predict_table`
     has the default; the rows have all its columns and the columns ADDED. Empty texts, equal texts and texts similar to
-    a suggested one are skipped. `options` are known options of its reader. Raises DataError if the pool has no text,
+    a suggested one are skipped. In a table that a machine has labelled, its least confident labels come first, and rows
+    of a person are skipped. `options` are known options of its reader. Raises DataError if the pool has no text,
     ParameterError for columns that do not fit.
     """
     candidates: pl.DataFrame | None = None
@@ -96,6 +98,11 @@ def _score(predictor: BasePredictor, rows: pl.DataFrame) -> pl.DataFrame:
     """Return the rows with a text, with the columns KEY and uncertainty."""
     keyed = rows.with_columns(pl.DataFrame({"text": rows[TEXT]}).select(loose_text().alias(KEY)).to_series())
     keyed = keyed.filter(keyed[KEY] != "")
+    labels = as_columns(keyed)
+    if {LABELLED_BY, CONFIDENCE} <= set(labels.columns):
+        confidence = pl.col(CONFIDENCE).cast(pl.Float64, strict=False).fill_null(0.0)
+        keyed = keyed.with_columns(labels.select((1.0 - confidence).alias("uncertainty")).to_series())
+        return keyed.filter(labels.select(is_marked()).to_series())
     probabilities = predictor.probabilities(keyed[TEXT].to_list())
     found = uncertainty(probabilities, predictor.thresholds if predictor.multi else None)
     return keyed.with_columns(uncertainty=pl.Series(found, dtype=pl.Float64))

@@ -11,7 +11,7 @@ import polars as pl
 from epigram.core.errors import DataError
 from epigram.data.sources.http import part_path
 from epigram.data.sources.inspection import guess_language
-from epigram.data.tables import LABELLED_BY, Options
+from epigram.data.tables import CONFIDENCE, LABELLED_BY, Options
 from epigram.inference.predictors.base_predictor import list_texts
 from epigram.inference.table_writer import as_columns, check_output, table_writer
 from epigram.inference.tables import TEXT, read_rows
@@ -84,7 +84,7 @@ def label_table(
     `out` exists.
     """
     check_output(out, force=force)
-    added = ["label", "confidence", LABELLED_BY]
+    added = ["label", CONFIDENCE, LABELLED_BY]
     parts = list(read_rows(source, text, ["text"], JOIN, added, options))
     if not parts:
         raise DataError(f"{source} has no text; expected texts to label")
@@ -102,7 +102,7 @@ def label_table(
     found = Labelled.of(texts, answers)
     columns = [
         pl.Series("label", found.labels, pl.String),
-        pl.Series("confidence", found.confidences, pl.Float64).round(4),
+        pl.Series(CONFIDENCE, found.confidences, pl.Float64).round(4),
         pl.Series(LABELLED_BY, [by] * len(texts)),
     ]
     with table_writer(out) as write:

@@ -11,7 +11,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epigram.data.validation.data_report import render_page
+from epigram.data.validation.data_report import machine_labels, render_page
 from epigram.data.validation.statistics import corpus_statistics, histogram, token_counts, vocabulary
 
 PRINTABLE = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn", "Co"]), max_size=40)
@@ -45,6 +45,16 @@ def test_a_small_corpus_in_numbers() -> None:
     assert numbers["longest"]["row"] == 1
     assert numbers["vocabulary"]["unknown"] == {"dev": 0.5, "test": 0.0}
     assert numbers["length"]["tokens"]["max"] == 3
+
+
+def test_labels_by_a_machine_are_counted_in_each_split() -> None:
+    marked = part("a", "b", "c").with_columns(labelled_by=pl.Series(["m", None, "m"]))
+    parts = {"train": marked, "dev": marked.head(2).with_columns(labelled_by=pl.lit(" ")), "test": part("d")}
+    numbers = described(parts)
+    assert numbers["machine_labels"] == {"train": 2, "dev": 0, "test": 0}
+    (note,) = machine_labels(numbers["machine_labels"], numbers["rows"])
+    assert note.startswith("Labels by a machine: train 2 of 3, dev 0 of 2, test 0 of 1; a score against these is")
+    assert machine_labels({"train": 0, "test": 0}, numbers["rows"]) == []
 
 
 def test_the_size_of_a_batch_changes_nothing() -> None:

@@ -72,6 +72,29 @@ def test_a_column_of_splits_is_used(tmp_path: Path) -> None:
     assert read_json(tmp_path / "raw" / "source.json")["splits"] == {"train": ["train"], "test": ["test"]}
 
 
+def test_labels_by_a_machine_are_counted_and_its_rows_without_a_label_are_left_out(tmp_path: Path) -> None:
+    """A person's row without a label stays: the validation reports it."""
+    columns = {
+        "label": ["a", None, "b", None],
+        "labelled_by": ["m", "m", None, " "],
+        "confidence": [0.9, 0.0, None, 0.0],
+    }
+    frame = pl.DataFrame({"text": TEXTS, **columns})
+    frame.write_ndjson(tmp_path / "labelled.jsonl")
+    for number, data in enumerate((frame, tmp_path / "labelled.jsonl")):
+        folder = tmp_path / str(number)
+        notes = write_raw(data, None, text="text", label="label", language=None, folder=folder)
+        assert rows(folder) == [(TEXTS[0], "a"), (TEXTS[2], "b"), (TEXTS[3], None)]
+        note, source = notes[0], read_source(folder / "source.json")
+        assert note.startswith("labels by a machine (column 'labelled_by'): 1 of 3;") and note.endswith("left out: 1")
+        assert read_corpus(source, folder)["labelled_by"].to_list() == ["m", None, " "]
+
+
+def test_a_column_without_any_machine_is_not_kept(tmp_path: Path) -> None:
+    written(tmp_path, pl.DataFrame({"text": TEXTS, "label": ["a", "b", "a", "b"], "labelled_by": [None, "", " ", ""]}))
+    assert "keep" not in read_json(tmp_path / "raw" / "source.json")
+
+
 def test_groups_and_times_are_columns_or_lists(tmp_path: Path) -> None:
     labels, writers, days = ["a", "b"] * 2, [7, None, 7, 8], [date(2024, 1, day) for day in (2, 1, 3, 4)]
     frame = pl.DataFrame({"text": TEXTS, "label": labels, "who": writers, "day": days})

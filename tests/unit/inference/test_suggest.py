@@ -127,6 +127,23 @@ def test_a_table_keeps_its_columns(suggest: Callable[..., None], tmp_path: Path)
     assert row["review"] in UNSURE and texts[row["id"]] == row["review"] and row["tags"] == ["a"]
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_of_labels_by_a_machine_the_least_confident_ones_are_to_be_checked_first(
+    suggest: Callable[..., None], tmp_path: Path, suffix: str
+) -> None:
+    """A person has labelled the first text; the machine has found no label for the last one."""
+    rows = [(UNSURE[0], "food", None, None), (SURE[0], "food", 0.4, "m"), (SURE[2], "room", 0.9, "m")]
+    rows.append((SURE[3], None, 0.0, "m"))
+    pool = tmp_path / f"labelled{suffix}"
+    frame = pl.DataFrame(rows, ["text", "label", "confidence", "labelled_by"], orient="row")
+    (frame.write_csv if suffix == ".csv" else frame.write_ndjson)(pool)
+    suggest(pool, "--count", 9, "--out", tmp_path / "next.csv")
+    found = pl.read_csv(tmp_path / "next.csv")
+    assert found["text"].to_list() == [SURE[3], SURE[0], SURE[2]]
+    assert found["uncertainty"].to_list() == pytest.approx([1.0, 0.6, 0.1])
+    assert found["label"].fill_null("").to_list() == ["", "food", "room"] and found["prediction"].null_count() == 0
+
+
 def test_chunks_change_nothing(suggest: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.default_rng(0)
     words = ["soup", "room", "clerk", "nice", "large", "with", "some", "more"]

@@ -39,6 +39,21 @@ def test_the_score_is_said_with_its_range_and_compared_with_a_constant_answer() 
     ]
 
 
+@pytest.mark.parametrize(
+    ("machine", "said"),
+    [
+        ({"train": 90, "test": 40}, "40 of the 100 labels that test it are by a machine: the scores are agreement"),
+        ({"test": 100}, "All 100 labels that test it are by a machine: the scores are agreement"),
+        ({"train": 90, "test": 0}, "About 99 of 100 new texts get the right label;"),
+    ],
+)
+def test_a_score_against_labels_of_a_machine_is_called_agreement(machine: dict[str, int], said: str) -> None:
+    made = system("good", wrong(1), wrong(1))
+    summary = compare(validate_as(Corpus, {**corpus(), "machine_labels": machine}), [made], 0.05)
+    found = first_screen(summary, made.metrics, NOTHING).certainty[0]
+    assert found.startswith(said) and ("get the label that the machine would give" in found) == bool(machine["test"])
+
+
 def test_a_narrow_range_is_not_called_wide() -> None:
     (said,) = screen(system("good", wrong(1), wrong(1))).certainty
     assert said.startswith("About 99 of 100") and "wide" not in said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from epigram.data import tables
 from epigram.data.sources.source import CONTROL_CHARACTER, SPLIT_KEYS
 from epigram.data.sources.text_folder import as_table
 from epigram.data.splitting import SPLIT_BY_NAME
-from epigram.data.tables import ACCEPTED, Options
+from epigram.data.tables import ACCEPTED, LABELLED_BY, Options
 from epigram.data.times import parse_times
 from epigram.data.validation.label_checks import label_notes, list_notes, rows_by_label, visible_label
 from epigram.text.dataset.language import Language
@@ -51,6 +51,7 @@ class Inspection:
     labels: list[str]
     splits: dict[str, list[str]]
     notes: list[str]
+    keep: list[str] = field(default_factory=list)  # columns to keep
 
     def in_order(self, ordered: Sequence[str] | None) -> Inspection:
         """Return the inspection with its labels `ordered`. Raises ParameterError unless these are its labels."""
@@ -75,6 +76,7 @@ class Inspection:
             "splits": self.splits,
             "labels": self.labels,
             "rows": {"all": self.rows},
+            **({"keep": self.keep} if self.keep else {}),
         }
 
 
@@ -110,6 +112,10 @@ def inspect(file: Path, options: Options) -> Inspection:
         rows, content = content.rows.height, _read(file, read)
         if rejected := rows - content.rows.height:
             notes.append(f"rows that are not accepted in the column {name!r} are left out: {rejected:,}")
+    keep = [LABELLED_BY] if content.values.get(LABELLED_BY, {""}) != {""} else []
+    if keep:
+        rows, content = content.rows.height, _read(file, read | {"keep": keep})
+        notes.append(_machine_note(content.rows, rows - content.rows.height))
     if not any(name in read for name in ("split", *SPLIT_KEYS)):
         notes += _key_hint(content.sample)
     if content.headers:
@@ -138,6 +144,16 @@ def inspect(file: Path, options: Options) -> Inspection:
             *(list_notes(lists) if frame.schema["label"] != pl.String else []),
             *label_notes(visible),
         ],
+        keep=keep,
+    )
+
+
+def _machine_note(rows: pl.DataFrame, without: int) -> str:
+    """Return a note on labels by a machine, and on the number of rows `without` a label from it."""
+    left_out = f"; rows that it could not label are left out: {without:,}" if without else ""
+    return (
+        f"labels by a machine (column {LABELLED_BY!r}): {tables.count_marked(rows):,} of {rows.height:,}; a score "
+        f"against these is agreement with the machine, not accuracy{left_out}"
     )
 
 

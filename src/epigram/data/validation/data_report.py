@@ -63,6 +63,14 @@ def drawn_rows(sample: RowSample | None) -> list[str]:
     return [f"{note} (sample, seed {sample.seed})." for note in notes]
 
 
+def machine_labels(rows: Mapping[str, int], of: Mapping[str, int]) -> list[str]:
+    """Return a note if a machine has labelled some of the rows; `rows` and `of` have the numbers of each split."""
+    if not any(rows.values()):
+        return []
+    parts = ", ".join(f"{name} {rows[name]:,} of {of[name]:,}" for name in rows if of[name])
+    return [f"Labels by a machine: {parts}; a score against these is agreement with the machine, not accuracy."]
+
+
 def repeated_headers(rows: Mapping[str, int]) -> list[str]:
     """Return notes on rows that repeat the column names; `rows` counts them by file."""
     return [

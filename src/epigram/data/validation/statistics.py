@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from epigram.data.tables import count_marked
 from epigram.data.validation.violations import MAX_VALUE_LENGTH
 from epigram.text.tokens.characters import count_characters
 
@@ -33,6 +34,7 @@ class SplitStatistics:
     emoji_only: int
     longest: tuple[int, int, str]  # characters, −row, start of the text
     vocabulary: pl.DataFrame  # token, count
+    marked: int = 0  # rows that a machine has labelled
 
 
 def corpus_statistics(
@@ -52,6 +54,7 @@ def corpus_statistics(
         "classes": dict(classes),
         "imbalance": round(max(train) / min(train), 3) if min(train) else None,  # largest class to smallest
         "repeats": dict(repeats),
+        "machine_labels": {name: part.marked for name, part in seen.items()},
         "emoji_only": {name: part.emoji_only for name, part in seen.items()},
         "length": {
             "characters": histogram({name: part.characters for name, part in seen.items()}),
@@ -73,6 +76,7 @@ def split_statistics(part: Part, language: str) -> SplitStatistics:
         characters = text.str.len_chars()
         seen.characters = _add_lengths(seen.characters, characters)
         seen.tokens = _add_lengths(seen.tokens, text.str.count_matches(TOKEN[language]))
+        seen.marked += count_marked(batch)
         seen.emoji_only += int(text.str.contains(EMOJI_ONLY).sum())
         top = int(characters.arg_max() or 0)
         seen.longest = max(seen.longest, (characters[top], -batch["row"][top], text[top][:MAX_VALUE_LENGTH]))

@@ -120,6 +120,9 @@ def validate(
     measured = corpus_statistics(
         parts, classes, {name: count_repeats(part) for name, part in after.items()}, source.language
     )
+    by_machine = measured["machine_labels"]
+    notes += data_report.machine_labels(by_machine, measured["rows"])
+    corpus = replace(corpus, machine_labels=by_machine, notes=notes)
     tokens = {name: token_label_counts(part) for name, part in parts.items() if token_labels}
     found = {
         "token_classes": {name: dict.fromkeys(token_labels, 0) | counts for name, counts in tokens.items()},

@@ -76,6 +76,7 @@ def compare(
         confidence=best.confidence,
         alpha=alpha,
         splits=corpus.rows,
+        machine_labels=corpus.machine_labels,
         notes=[
             *corpus.notes,
             *_seed_notes(rows),

@@ -24,6 +24,7 @@ class Corpus:
     labels: list[str]
     rows: dict[str, int]
     notes: list[str]
+    machine_labels: dict[str, int] = field(default_factory=dict)
 
 
 def choosing_rows(splits: Mapping[str, int]) -> int:
@@ -83,7 +84,8 @@ class Summary:
     """Comparison of a run; rows are sorted by development score, best first, and followed by unranked ones.
 
     `cheapest_tied` is the cheapest of the systems tied with the best. `optimism` is the expected optimism of the best
-    development score, a share of 1; None in the summary of an older version.
+    development score, a share of 1; None in the summary of an older version. `machine_labels` are the rows of each
+    split that a machine has labelled.
 
     Without a test split, the test scores are the out-of-fold scores of dev; the expected optimism of the choice is
     subtracted from the chosen system's score.
@@ -103,6 +105,7 @@ class Summary:
     verdict: str
     rows: list[Row]
     optimism: float | None = None
+    machine_labels: dict[str, int] = field(default_factory=dict)
 
     @property
     def chosen(self) -> Row:

@@ -42,6 +42,7 @@ class ValidatedCorpus:
     notes: list[str] = field(default_factory=list)  # what validation changed, as sentences
     dev_in_train: int = 0  # dev rows whose text is also in train
     test_in_train: int = 0
+    machine_labels: dict[str, int] = field(default_factory=dict)  # number of rows of each split that a machine labelled
     folds: int = 0  # folds of train; if there are any, dev has no rows
 
     @classmethod
