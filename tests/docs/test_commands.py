@@ -27,6 +27,7 @@ from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 from tests.support.families import checkpoint
 from tests.support.linear_models import TRAIN, svm
+from tests.support.static_model import write_model
 
 pytest.importorskip("onnxruntime", reason="requires the extra onnx")
 
@@ -97,6 +98,9 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     marked = [{"text": f"{word} soup, kind clerk", "label": [[5, 9, "FOOD"], [16, 21, "STAFF"]]} for word in MARKED]
     (tmp_path / "marked.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in marked), "utf-8")
     (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text, _ in REVIEWS), "utf-8")
+    (tmp_path / "labels.txt").write_text("good: 好\nbad: 差\n", "utf-8")
+    write_model(tmp_path / "encoder", ["good", "boring", "film", *"好大早还便差吵不"])
+    monkeypatch.setattr("epigram.labelling.similarity.installed_encoder", lambda language: str(tmp_path / "encoder"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("epigram.runner.workspace.overrides.check", checked(overrides.check))
     monkeypatch.setattr("epigram.runner.service.server.start", stop)
@@ -137,6 +141,9 @@ def carry_out(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
                 carry_out(line, monkeypatch)
         case [".venv/bin/epigram" | "epigram", name, *arguments] if name in (*cli.FLOW_COMMANDS, *PARSED_COMMANDS):
             start_flow(name, arguments, monkeypatch)
+        case [".venv/bin/epigram" | "epigram", "label" as name, *arguments] if "--endpoint" in arguments:
+            parsed: Any = get_command(cli.cli)
+            parsed.commands[name].make_context(name, arguments)
         case [".venv/bin/epigram" | "epigram", *arguments]:
             monkeypatch.setattr("sys.argv", ["epigram", *arguments])
             try:
@@ -220,6 +227,7 @@ def test_the_readme_s_table_and_export_are_written(clone: Path, monkeypatch: pyt
     [
         ("docs/explain.md", r"room 0\.\d+ weights\n很大 2 4 0\.\d+\n房间 .+\n好吃 .+\n0\.\d+\n"),
         ("README.md", r"room (0\.\d+|1\.0)\n"),
+        ("docs/zero_labels.md", r"\['positive', 'negative'\] \[True, True\]\n"),
         ("docs/tutorials/several_labels.md", r"\['food', 'room'\]\n"),
         ("docs/howto/own_metric.md", r"bad\n"),
         ("docs/howto/large_file.md", r"24\n"),
