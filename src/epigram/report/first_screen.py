@@ -38,9 +38,8 @@ def first_screen(summary: Summary, metrics: Metrics, findings: Findings | None) 
 
 def _reached(summary: Summary, row: Row, metrics: Metrics) -> list[str]:
     """Return the expected score on new texts with its range, what limits it, and the score of a constant answer."""
-    sure, split = level(summary.confidence), "test" if summary.splits["test"] else "train"
-    texts, machine = summary.splits[split], summary.machine_labels.get(split, 0)
-    right = "the label that the machine would give" if machine else "the right label"
+    sure, texts = level(summary.confidence), summary.splits["test"] or summary.splits["train"]
+    right = "the label that the machine would give" if summary.agreement else "the right label"
     ends = [f"{100 * end:.0f}" for end in (row.test_low, row.test_high)]
     if summary.score == "accuracy":
         said = (
@@ -52,13 +51,7 @@ def _reached(summary: Summary, row: Row, metrics: Metrics) -> list[str]:
         between = " and ".join(ends_of(summary.score, row.test_low, row.test_high))
         score = title_of(summary.score)
         said = f"On new texts, its {score} is about {value}; with {sure} certainty, it is between {between}."
-    sentences = [said]
-    if machine:
-        sentences.insert(
-            0,
-            f"{'All' if machine == texts else f'{machine:,} of the'} {texts:,} labels that test it are by a machine: "
-            "the scores are agreement with the machine, not accuracy.",
-        )
+    sentences = [summary.agreement, said] if summary.agreement else [said]
     if row.test_high - row.test_low > WIDE and not is_loss(summary.score):
         sentences.append(f"The range is wide because only {texts:,} texts test it: four times as many would halve it.")
     if summary.score == "accuracy":

@@ -45,6 +45,17 @@ def card_of(
     return ModelCard((folder / "README.md").read_text(encoding="utf-8"))
 
 
+def test_a_score_against_labels_of_a_machine_is_called_agreement(tmp_path: Path) -> None:
+    found = [
+        card_of(tmp_path / f"{tested}", about={**corpus(), "machine_labels": {"train": 800, "test": tested}})
+        for tested in (40, 0)
+    ]
+    said = (
+        "\n40 of the 100 labels that test it are by a machine: the scores are agreement with the machine, not accuracy."
+    )
+    assert [said in card.text for card in found] == [True, False]
+
+
 def test_the_scores_are_in_the_text_and_in_the_model_index(tmp_path: Path) -> None:
     card = card_of(tmp_path / "model")
     (result,) = card.data.to_dict()["model-index"][0]["results"]

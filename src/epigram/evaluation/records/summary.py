@@ -118,6 +118,18 @@ class Summary:
         return not self.splits["test"]
 
     @property
+    def agreement(self) -> str:
+        """Sentence on labels by a machine among the texts that test the systems; empty if there are none."""
+        split = "train" if self.out_of_fold else "test"
+        texts, machine = self.splits[split], self.machine_labels.get(split, 0)
+        if not machine:
+            return ""
+        return (
+            f"{'All' if machine == texts else f'{machine:,} of the'} {texts:,} labels that test it are by a machine: "
+            "the scores are agreement with the machine, not accuracy."
+        )
+
+    @property
     def scores_words(self) -> bool:
         """Whether the labels of words are scored."""
         return self.score == "token_f1" or any(row.token_f1 is not None for row in self.rows)
