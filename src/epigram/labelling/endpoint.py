@@ -1,7 +1,7 @@
 """Labels by a language model at an OpenAI-compatible endpoint that the user runs: several texts in each request.
 
 A text is data in a JSON object, and an answer counts only if it is one of the labels: a text with instructions in it
-can at most choose its own label.
+can at most choose among the labels, for itself and for the texts of its request.
 """
 
 from __future__ import annotations
