@@ -16,7 +16,7 @@ from benchmarks.timing import ROOT
 from epigram.core.errors import InputMissingError
 from epigram.core.records import read_record
 from epigram.runner.tables.definition import PrintedTable, cells, read_table
-from epigram.runner.tables.results import CellResult, missing_cells, read_results
+from epigram.runner.tables.results import CellResult, missing_cells, read_results, remaining_minutes
 
 FOLDER = ROOT / "benchmarks/results/papers"
 
@@ -40,12 +40,10 @@ class Matrices:
 class Curve:
     """A score over a setting: the results of the sweep benchmarks/tables/NAME.yaml.
 
-    `minutes` is the time of one seed on two cores. `place` returns the setting of a system, and `lines` has the name of
-    each recipe's line.
+    `place` returns the setting of a system, and `lines` has the name of each recipe's line.
     """
 
     title: str
-    minutes: int
     place: Callable[[Mapping[str, Any]], float]
     lines: Mapping[str, str]
     score: str
@@ -56,11 +54,17 @@ class Curve:
         """Return the command that measures the cells of the sweep."""
         return f"epigram table {name}"
 
+    def minutes(self, name: str) -> int:
+        """Return the estimated time of the missing cells of the first seed."""
+        table = read_table(ROOT, name)
+        missing = missing_cells(table, read_results(ROOT, name))
+        return remaining_minutes(table, [cell for cell in missing if cell.seed == table.seeds[0]])
+
     def drawn(self, name: str) -> str | None:
         """Draw the curve if every row has its first seed."""
-        table, found = read_table(ROOT, name), read_results(ROOT, name)
-        if any(cell.seed == table.seeds[0] for cell in missing_cells(table, found)):
+        if self.minutes(name):
             return None
+        table, found = read_table(ROOT, name), read_results(ROOT, name)
         return curves(self.points(table, found), x=self.x, y=self.y)
 
     def points(self, table: PrintedTable, found: list[CellResult]) -> dict[str, list[Point]]:
@@ -83,10 +87,13 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class HeatMaps:
-    """Recorded matrices of small models; `minutes` as in `Curve`."""
+    """Recorded matrices of small models."""
 
     title: str
-    minutes: int
+
+    def minutes(self, _: str) -> int:
+        """Return the estimated time of the trainings."""
+        return 5
 
     def command(self, name: str) -> str:
         """Return the command that trains the models and records their matrices."""
@@ -123,7 +130,6 @@ def labelled_share(system: Mapping[str, Any]) -> float:
 FIGURES: dict[str, Curve | HeatMaps] = {
     "hth_figure_6": Curve(
         title="Weighted F1 on COLD over γ",
-        minutes=60,
         place=lambda system: float(system["head"]["gamma"]),
         lines={"bert_pta": "bert_pta"},
         score="weighted_f1",
@@ -132,11 +138,9 @@ FIGURES: dict[str, Curve | HeatMaps] = {
     ),
     "hth_attention": HeatMaps(
         title="Attention before and after the head-to-head step",
-        minutes=5,
     ),
     "transformer_f_figure_3": Curve(
         title="Accuracy on CED over √(b/a)",
-        minutes=10,
         place=hook_place,
         lines={"transformer_f": "transformer_f"},
         score="accuracy",
@@ -145,19 +149,15 @@ FIGURES: dict[str, Curve | HeatMaps] = {
     ),
     "transformer_f_attention": HeatMaps(
         title="Self-attention and correlation attention of a sentence",
-        minutes=5,
     ),
     "cnle_attention": HeatMaps(
         title="Co-attention of a text and its labels",
-        minutes=3,
     ),
     "dmsp_votes": HeatMaps(
         title="Votes by depth with and without depth control",
-        minutes=3,
     ),
     "mhal_figure_3": Curve(
         title="F1\\* of the words of SST over the share of sentences with word labels",
-        minutes=90,
         place=labelled_share,
         lines={"mhal_joint": "MHAL-joint", "mhal_tok": "MHAL-tok", "mhal_zero": "MHAL-zero"},
         score="token_f1",
@@ -166,6 +166,5 @@ FIGURES: dict[str, Curve | HeatMaps] = {
     ),
     "mhal_heads": HeatMaps(
         title="Heads of MHAL over a sentence",
-        minutes=5,
     ),
 }

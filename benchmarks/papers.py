@@ -20,7 +20,7 @@ from benchmarks.paper_figures import FIGURES
 from benchmarks.timing import ROOT
 from epigram.core.files import read_json, write_text
 from epigram.runner.tables.definition import Column, Dataset, PrintedRow, PrintedTable, cells, read_table
-from epigram.runner.tables.results import CellResult, missing_cells, read_results, remaining_seconds, settings
+from epigram.runner.tables.results import CellResult, missing_cells, read_results, remaining_minutes, settings
 
 PAGES = ROOT / "docs/papers"
 IMAGES = PAGES / "images"
@@ -32,6 +32,7 @@ COUNTS_HEAD = "| data set | quantity | printed | ours | difference |"
 COSTS = {"parameters_without_embeddings": 1e-6, "batch_macs": 1e-9, "depth_pruned": 1.0}  # to the printed unit
 ROUNDED = 0.0051  # largest difference of a cost that the paper prints with two decimals
 COLUMNS: tuple[Column, Column] = ("paper", "default")
+ABOUT: dict[Column, str] = {"paper": "the paper's settings", "default": "epigram's defaults"}
 Place = tuple[str, str, Column]  # data set, row, column
 
 
@@ -110,7 +111,12 @@ def lines(table: PrintedTable, found: list[CellResult]) -> Iterator[str]:
                 for metric, score in metrics.items():
                     ours = {column: measured(table, found, place, score) for column, place in places.items()}
                     key = (name, table.datasets[dataset].printed or dataset, table.rows[row].printed or row, metric)
-                    yield _line([dataset, row, metric], published().get(key, ""), ours)
+                    yield _line([dataset, row, _origin(table, name) + metric], published().get(key, ""), ours)
+
+
+def _origin(table: PrintedTable, name: str) -> str:
+    """Return the number of a printed table, to tell it from others that share their trainings with it."""
+    return f"Table {name.split('_')[1].removeprefix('T')}, " if len(table.printed) > 1 else ""
 
 
 def _line(names: list[str], printed: str, ours: dict[Column, Measured | None]) -> str:
@@ -132,13 +138,16 @@ def rendered(name: str) -> str:
 
 
 def _left(name: str, table: PrintedTable, found: list[CellResult]) -> str:
-    """Return a sentence on the cells that are not measured, and the time that they take, as far as it is known."""
+    """Return a sentence on the cells that are not measured, their estimated time, and the command."""
     missing, total = missing_cells(table, found), len(list(cells(table)))
     if not missing:
         return ""
-    seconds, unknown = remaining_seconds(missing, found)
-    times = f", {len(missing) - unknown} of them in about {seconds / 60:.0f} minutes" if seconds else ""
-    return f" {len(missing)} of {total} cells are not measured yet; `epigram table {name}` measures them{times}."
+    each = [f"{table.minutes[column]} with {ABOUT[column]}" for column in COLUMNS if column in table.minutes]
+    return (
+        f" {len(missing)} of {total} cells are not measured yet. They take an estimated "
+        f"{remaining_minutes(table, missing)} minutes of one core (minutes a cell: {', '.join(each)}). "
+        f"`epigram table {name}` measures them, and continues where it was stopped."
+    )
 
 
 def _differences(table: PrintedTable) -> list[str]:
@@ -178,12 +187,12 @@ def difference(printed: str, ours: float | str) -> str:
 
 
 def pictured(name: str) -> str:
-    """Return the Markdown of a figure, or how to make it."""
+    """Return the Markdown of a figure and how to make it."""
     figure = FIGURES[name]
+    command = f"`{figure.command(name)}`"
     if figure.drawn(name) is None:
-        time = f"about {figure.minutes} minutes for one seed on two cores"
-        return f"**{figure.title}**: not measured yet; `{figure.command(name)}` ({time}).\n"
-    return f"![{figure.title}](images/{name}.svg)\n\n{figure.data(name)}\n"
+        return f"**{figure.title}**: not measured yet; {command} (about {figure.minutes(name)} minutes of one core).\n"
+    return f"![{figure.title}](images/{name}.svg)\n\n{figure.data(name)} {command} makes it.\n"
 
 
 def written(page: Path) -> str:

@@ -46,6 +46,7 @@ TABLE = {
     "page": "a_page",
     "printed": {"A_T1": {"Acc": "accuracy", "Param": "parameters_without_embeddings"}},
     "seeds": [3, 5],
+    "minutes": {"paper": 30, "default": 2},
     "views": {"token": {"tokenizer": "token"}},
     "datasets": {"Films": {"source": "mr"}},
     "rows": {"A": {"system": {"recipe": "dmsp", "view": "token"}, "own": True}},
@@ -239,6 +240,27 @@ def test_a_seed_whose_settings_have_changed_does_not_count() -> None:
     found = [result(table, 3, 0.78), replace(old, settings={**old.settings, "source": "sst2"})]
     assert str(measured(table, found, PLACE, "accuracy")) == "78.0"
     assert measured(table, found[1:], PLACE, "accuracy") is None
+
+
+def test_a_table_tells_its_printed_tables_apart_and_the_time_of_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = {**TABLE, "printed": {"A_T1": {"P": "accuracy"}, "A_T2_words": {"P": "token_f1"}}}
+    table = validate_as(PrintedTable, value, file="t.yaml")
+    found = [result(table, 3, 0.78)]
+    monkeypatch.setattr(papers, "read_table", lambda *_: table)
+    monkeypatch.setattr(papers, "read_results", lambda *_: found)
+    text = papers.rendered("t")
+    assert [line.split(" | ")[2:5] for line in text.splitlines() if line.startswith("| Films")] == [
+        ["Table 1, P", "–", "78.0"],
+        ["Table 2, P", "–", "–"],
+    ]
+    # of two seeds in two columns, one cell of 30 minutes is measured
+    assert "3 of 4 cells are not measured yet. They take an estimated 34 minutes of one core" in text
+    assert "`epigram table t` measures them" in text
+
+
+def test_a_figure_has_the_command_that_makes_it_whether_it_is_drawn_or_not() -> None:
+    for name, figure in FIGURES.items():
+        assert f"`{figure.command(name)}`" in papers.pictured(name)
 
 
 @pytest.mark.parametrize(

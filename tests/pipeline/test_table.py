@@ -19,6 +19,7 @@ title: Two rows of words
 page: words
 printed: {T1: {accuracy: accuracy}}
 seeds: [4]
+minutes: {default: 1, paper: 1}
 views: {token: {tokenizer: token}}
 datasets:
   English: {source: pocket_en, cap: {train: {epochs: 1}}}

@@ -30,6 +30,7 @@ from epigram.inference.predictors.explanation import Explanation
 from epigram.inference.server.settings import ServerSettings
 from epigram.labelling.endpoint import Endpoint
 from epigram.runner.git import git
+from epigram.runner.tables.definition import TableCell
 
 RUNNER = "epigram.runner"
 # The functions that do the work of a command, at the place where the command finds them.
@@ -37,7 +38,7 @@ WORKERS: dict[str, list[str]] = {
     "run": [f"{RUNNER}.prefect.execution.execute", f"{RUNNER}.search.execute_search"],
     "sweep": [f"{RUNNER}.prefect.execution.execute_sweep", f"{RUNNER}.runs.reservations.reserve"],
     "fit": ["epigram.fitting.fit.fit"],
-    "table": [f"{RUNNER}.tables.results.make_trials", f"{RUNNER}.tables.results.remaining_seconds"],
+    "table": [f"{RUNNER}.tables.results.make_trials", f"{RUNNER}.tables.results.remaining_minutes"],
     "retrain": [
         f"{RUNNER}.prefect.execution.call_flow",
         f"{RUNNER}.champions.champion.rollback",
@@ -99,8 +100,9 @@ EXPLAINED = Explanation(text="a", label="b", probability=1.0, method="weights", 
 ANSWERS["explain"] = [EXPLAINED]
 ANSWERS["fit"] = SimpleNamespace(save=lambda folder: None)
 
-TABLE = """{title: A table, page: one, printed: {}, seeds: [0], views: {token: {}}, datasets: {MR: {source: mr}},
-rows: {MLP: {system: {recipe: mlp, view: token}}}}"""
+TABLE = """{title: A table, page: one, printed: {}, seeds: [0], views: {token: {}}, minutes: {default: 1},
+datasets: {MR: {source: mr, columns: [default]}}, rows: {MLP: {system: {recipe: mlp, view: token}}}}"""
+CELL = TableCell("MR", "MLP", "default", 0, {"recipe": "mlp", "view": "token"})
 LABEL = "label texts.csv --labels labels.txt --out a.csv"
 OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("run", "--dataset mr", {"execute.dataset": "mr"}),
@@ -137,7 +139,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
         "--out other",
         {"printed": 'report: other.html\nmodel:  other  (to try it: epigram predict other "a text")\n'},
     ),
-    ("table one", "--list", {"remaining_seconds.measured": []}),
+    ("table one", "--list", {"remaining_minutes.missing": [CELL]}),
     ("retrain", "--dataset mr", {"call_flow.arguments": (Path.cwd(), "mr")}),
     ("retrain", "--rollback", {"rollback.root": Path.cwd(), "tag_messages.root": Path.cwd()}),
     ("retrain", "--show", {"history.root": Path.cwd(), "tag_messages.root": Path.cwd()}),

@@ -10,15 +10,15 @@ import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.runner.prefect.sweep import Trial
-from epigram.runner.tables import results
 from epigram.runner.tables.definition import FOLDER, cells, read_table, table_names
-from epigram.runner.tables.results import make_trials, missing_cells, read_results, record, remaining_seconds
+from epigram.runner.tables.results import make_trials, missing_cells, read_results, record, remaining_minutes
 
 TABLE = """
 title: A table
 page: a_page
 printed: {A_T1: {accuracy: accuracy}}
 seeds: [3, 5]
+minutes: {default: 2, paper: 30}
 views: {token: {tokenizer: token}}
 datasets:
   Films: {source: mr, cap: {train: {epochs: 2}}}
@@ -158,13 +158,12 @@ def test_a_run_without_its_row_is_an_error_that_names_it(tmp_path: Path) -> None
     assert read_results(tmp_path, "t") == []
 
 
-def test_the_time_that_is_left_is_of_equal_rows(tmp_path: Path) -> None:
+def test_the_time_that_is_left_is_of_the_columns_of_the_missing_cells(tmp_path: Path) -> None:
     table = read_table(project(tmp_path), "t")
     finished(trial := first_trial(tmp_path), fast_text=0.7)
     record(trial)
-    measured = read_results(tmp_path, "t")
-    # known: Fast text default on Films; of 10 missing cells, 9 are of rows without a result on their data set
-    assert remaining_seconds(missing_cells(table, measured), measured) == (30.0 + results.BESIDE, 9)
+    # of 11 cells, 6 have the defaults; one of the others is measured, in far less time than is estimated
+    assert remaining_minutes(table, missing_cells(table, read_results(tmp_path, "t"))) == 6 * 2 + 4 * 30
 
 
 @pytest.mark.parametrize(
@@ -175,6 +174,7 @@ def test_the_time_that_is_left_is_of_equal_rows(tmp_path: Path) -> None:
         ("u", TABLE, ParameterError, "unknown table 'u'"),
         ("t", TABLE.replace("[Films]", "[Filmes]"), ParameterError, "rows.A.B.only names 'Filmes'"),
         ("t", TABLE.replace("seeds: [3, 5]", "seeds: []"), ParameterError, "t.yaml: seeds"),
+        ("t", TABLE.replace(", paper: 30", ""), ParameterError, "t.yaml: minutes has no time for the column paper"),
     ],
 )
 def test_an_invalid_table_is_refused(

@@ -56,14 +56,13 @@ def main(
 
 
 def _list(root: Path, chosen: str) -> None:
-    """Print how many cells of each table are measured, or of the chosen one, and the time that the rest takes."""
+    """Print how many cells of each table are measured, or of the chosen one, and the estimated time of the rest."""
     from epigram.runner.tables.definition import cells, read_table, table_names
-    from epigram.runner.tables.results import missing_cells, read_results, remaining_seconds
+    from epigram.runner.tables.results import missing_cells, read_results, remaining_minutes
 
     for name in [chosen] if chosen else table_names(root):
         table, measured = read_table(root, name), read_results(root, name)
         total, missing = len(list(cells(table))), missing_cells(table, measured)
-        seconds, unknown = remaining_seconds(missing, measured)
-        time = f", about {seconds / 60:.0f} minutes left" if seconds else ""
-        more = f" and {unknown} cells of unknown time" if unknown and seconds else ""
-        echo(f"{name}: {table.title}: {total - len(missing)} of {total} cells measured{time}{more}")
+        minutes = remaining_minutes(table, missing)
+        time = f", about {minutes} minutes left on one core" if missing else ""
+        echo(f"{name}: {table.title}: {total - len(missing)} of {total} cells measured{time}")

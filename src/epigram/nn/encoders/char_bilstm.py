@@ -34,8 +34,8 @@ class CharBiLstmConfig(WeightedEncoderSettings):
     `width` and `character_width` are the widths of one direction, `spelling` is the width of a token's character
     vector. `lm_weight` is λ_LM, the weight of the word and character language models in the loss; 0 omits the models.
     `lm_spelling` is what the character language model predicts: the next `characters`, or the `words` between two
-    character vectors, as the authors' configuration for SST. `lm_loss` is `sum`, as in the paper, or `mean`; see
-    `CharBiLstmEncoder`.
+    character vectors, as the authors' configuration for SST. `lm_loss` is `mean` or `sum`; see `CharBiLstmEncoder`. The
+    paper has no equation of this loss.
     """
 
     embedding: Positive = 300

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from epigram.core.config_types import Checked, Name, Seed, Strict, is_name, nearest, read_yaml, validate_as
+from epigram.core.config_types import Checked, Name, Positive, Seed, Strict, is_name, nearest, read_yaml, validate_as
 from epigram.core.errors import InputMissingError, ParameterError
 
 FOLDER = Path("benchmarks/tables")
@@ -58,14 +58,15 @@ class PrintedTable(Strict):
     """One or more printed tables of the same trainings, or the sweep of a figure; `page` is their page in docs/papers.
 
     `printed` has the tables by their name in benchmarks/published.csv, each with its metrics by their printed name; a
-    metric is the name of a score in a run's summary. It is empty for a figure. `absent` says why a data set or a row
-    cannot be measured.
+    metric is the name of a score in a run's summary. It is empty for a figure. `minutes` is the estimated time of a
+    cell of each column on one processor core. `absent` says why a data set or a row cannot be measured.
     """
 
     title: str
     page: Name
     printed: dict[str, dict[str, str]]
     seeds: Seeds
+    minutes: dict[Column, Positive]
     views: dict[Name, dict[str, Any]]
     datasets: Annotated[dict[str, Dataset], Checked(bool, "one or more data sets")]
     rows: Annotated[dict[str, PrintedRow], Checked(bool, "one or more rows")]
@@ -102,6 +103,8 @@ def read_table(root: Path, name: str) -> PrintedTable:
         raise ParameterError(f"unknown table {name!r}: {nearest(name, names)}")
     path = FOLDER / f"{name}.yaml"
     table = validate_as(PrintedTable, read_yaml(root / path), file=str(path))
+    if untimed := {column for each in table.datasets.values() for column in each.columns} - set(table.minutes):
+        raise ParameterError(f"{path}: minutes has no time for the column {sorted(untimed)[0]}")
     for key, row in table.rows.items():
         if unknown := set(row.only) - set(table.datasets):
             raise ParameterError(f"{path}: rows.{key}.only names {sorted(unknown)[0]!r}, which is not in datasets")

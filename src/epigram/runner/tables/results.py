@@ -16,7 +16,6 @@ from epigram.runner.tables.definition import Column, PrintedTable, TableCell, ce
 from epigram.runner.workspace.request import Request
 
 FOLDER = Path("benchmarks/results/papers")
-BESIDE = 5.0  # seconds of a run beside the stages of a system, for each system
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,13 +128,6 @@ def _result(table: PrintedTable, cell: TableCell, row: dict[str, Any], summary: 
     )
 
 
-def remaining_seconds(missing: Iterable[TableCell], measured: list[CellResult]) -> tuple[float, int]:
-    """Return the estimated seconds of the missing cells, and how many of them have no estimate.
-
-    The estimate is the longest time of the same row and data set, with the time that a run needs beside it.
-    """
-    known: dict[tuple[str, str], float] = {}
-    for each in measured:
-        known[each.row, each.dataset] = max(each.seconds, known.get((each.row, each.dataset), 0.0))
-    times = [known.get((cell.row, cell.dataset)) for cell in missing]
-    return sum(time + BESIDE for time in times if time is not None), times.count(None)
+def remaining_minutes(table: PrintedTable, missing: Iterable[TableCell]) -> int:
+    """Return the estimated minutes of the missing cells on one processor core."""
+    return sum(table.minutes[cell.column] for cell in missing)
