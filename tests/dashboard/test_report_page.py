@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from epigram.core.config_types import validate_as
-from epigram.data.validation.data_report import render_page
 from epigram.evaluation.comparison.comparison import compare
 from epigram.evaluation.records.summary import Corpus
+from epigram.report.data_page import render_page
 from epigram.report.page import render
 from epigram.report.quality import render_quality
-from tests.support.evaluation_samples import corpus, system
-from tests.unit.report.test_classes import data_report
+from tests.support.evaluation_samples import corpus, data_report, system
+from tests.unit.report.test_classes import LABELS
 from tests.unit.report.test_report import quality
 
 WIDTHS = (390, 1200, 1600)
@@ -32,7 +32,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     made = [system(name, each, each, text="a long text " * 9, **words) for name, each in zip(names, wrong, strict=True)]
     summary = compare(validate_as(Corpus, corpus()), made, 0.05)
     systems = {each.metrics.system: each.metrics for each in made}
-    html = render(summary, systems, {}, render_page(data_report()), quality_page=render_quality(quality(25), "en"))
+    html = render(
+        summary, systems, {}, render_page(data_report(LABELS)), quality_page=render_quality(quality(25), "en")
+    )
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(html, encoding="utf-8")
     return path.as_uri()

@@ -67,8 +67,8 @@ def shop(workshop: Workshop) -> Workshop:
         (COMPARE, "data/evaluated/mlp/predictions.safetensors", b"half", 65),
         (COMPARE, "data/ensemble/ensemble.json", None, 66),
         (COMPARE, "data/ensemble/ensemble.json", b"[]", 65),
-        (COMPARE, "data/validated/report.html", b"\xff", 65),
-        (COMPARE, "data/examined/report.html", None, 66),
+        (COMPARE, "data/validated/report.json", b"\xff", 65),
+        (COMPARE, "data/examined/quality.json", None, 66),
         (EXAMINE, "data/validated/train.parquet", b"PAR1", 65),
     ],
 )

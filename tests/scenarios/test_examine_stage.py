@@ -13,8 +13,11 @@ import numpy as np
 import pytest
 
 from epigram.core.files import read_json
+from epigram.core.records import read_record
+from epigram.evaluation.quality.data_quality import DataQuality, write_quality
 from epigram.evaluation.quality.examine_train import examine_train, sample_train
 from epigram.evaluation.settings import ExamineSettings
+from epigram.report.quality import render_quality
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from tests.support.bad_input import Workshop
 from tests.support.certain import LABELS, WORD, lines, run, several_labels, text_of
@@ -60,13 +63,27 @@ def examined(
     return shop
 
 
+def quality(shop: Workshop) -> DataQuality:
+    return read_record(DataQuality, shop.root / "data/examined/quality.json")
+
+
+def folder(shop: Workshop) -> Path:
+    """Write the files beside a report; return their folder."""
+    write_quality(shop.root, quality(shop))
+    return shop.root
+
+
 def table(shop: Workshop, name: str) -> list[dict[str, str]]:
-    with (shop.root / "data/examined" / name).open(encoding="utf-8", newline="") as file:
+    with (folder(shop) / name).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
+def curve(shop: Workshop) -> dict[str, Any]:
+    return read_json(folder(shop) / "learning_curve.json")
+
+
 def page(shop: Workshop) -> str:
-    return (shop.root / "data/examined/report.html").read_text("utf-8")
+    return render_quality(quality(shop), "en")
 
 
 @pytest.fixture(scope="module")
@@ -89,12 +106,12 @@ def test_the_wrong_labels_are_found(shop: Workshop) -> None:
 
 
 def test_the_curve_ends_at_the_share_of_right_labels(shop: Workshop) -> None:
-    found = read_json(shop.root / "data/examined/learning_curve.json")
+    found = curve(shop)
     assert (found["rows"], found["judged"], found["reason"]) == (ROWS, ROWS, "")
-    curve = found["curve"]
-    assert curve["sizes"] == [20, 40, 80, 112, 160, 224, 320]
-    assert curve["accuracy"][-1] == pytest.approx(1 - FLIPPED, abs=0.03)
-    assert curve["doubled"]["low"] <= 1 - FLIPPED <= curve["doubled"]["high"]
+    fitted = found["curve"]
+    assert fitted["sizes"] == [20, 40, 80, 112, 160, 224, 320]
+    assert fitted["accuracy"][-1] == pytest.approx(1 - FLIPPED, abs=0.03)
+    assert fitted["doubled"]["low"] <= 1 - FLIPPED <= fitted["doubled"]["high"]
 
 
 def test_the_page_shows_the_first_suspects_and_names_the_files(shop: Workshop) -> None:
@@ -104,7 +121,7 @@ def test_the_page_shows_the_first_suspects_and_names_the_files(shop: Workshop) -
     for name in ("suspects.csv", "learning_curve.json"):
         assert name in html
     assert html.count("<svg") == 1
-    accuracy = read_json(shop.root / "data/examined/learning_curve.json")["curve"]["accuracy"][-1]
+    accuracy = curve(shop)["curve"]["accuracy"][-1]
     assert f"{100 * accuracy:.1f}% agree" in html
     assert "None among 400 texts." in html
 
@@ -159,12 +176,12 @@ def test_equal_texts_are_in_one_fold(tmp_path: Path) -> None:
         for end in (".", "!")
     ]
     shop = examined(tmp_path, [*rows, *corpus()[-6:]])
-    assert read_json(shop.root / "data/examined/learning_curve.json")["curve"]["accuracy"][-1] < 0.6
+    assert curve(shop)["curve"]["accuracy"][-1] < 0.6
 
 
 def test_the_rows_that_are_judged_are_a_sample(tmp_path: Path) -> None:
     shop = examined(tmp_path, corpus(), {"rows": 100})
-    found = read_json(shop.root / "data/examined/learning_curve.json")
+    found = curve(shop)
     assert (found["rows"], found["judged"]) == (ROWS, 100)
     assert found["curve"]["rows"] == ROWS
     assert max(int(line["row"]) for line in table(shop, "suspects.csv")) > 100  # not the first 100
@@ -182,7 +199,7 @@ def test_a_label_with_few_texts_is_not_judged(tmp_path: Path) -> None:
     rows = [row | {"label": "sport"} if row["label"] == "money" else row for row in corpus()]
     for place in (5, 6, 7, 8, 9):
         rows[place] = {"text": f"a text of its own{place % 4}", "label": "money", "split": "train"}
-    found = read_json(examined(tmp_path, rows).root / "data/examined/learning_curve.json")
+    found = curve(examined(tmp_path, rows))
     assert found["judged"] == ROWS - 5
 
 
@@ -197,11 +214,10 @@ def test_data_that_cannot_be_judged_give_empty_files_with_the_reason(
     content: Any, source: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
     shop = examined(tmp_path, content, **source)
-    folder = shop.root / "data/examined"
-    assert (folder / "suspects.csv").read_text() == "row,label,likely_label,margin,text\n"
+    assert (folder(shop) / "suspects.csv").read_text() == "row,label,likely_label,margin,text\n"
     heads = "row,label,other_row,other_label,similarity,text,other_text\n"
-    assert (folder / "near_duplicates.csv").read_text() == heads
-    found = read_json(folder / "learning_curve.json")
+    assert (folder(shop) / "near_duplicates.csv").read_text() == heads
+    found = curve(shop)
     assert found["curve"] is None and reason in found["reason"]
     assert reason in page(shop)
 
@@ -215,7 +231,7 @@ def test_labels_that_are_inferred_from_words_are_not_examined(shop: Workshop) ->
 
 def test_few_rows_have_suspects_and_no_curve(tmp_path: Path) -> None:
     shop = examined(tmp_path, [*corpus()[:30], *corpus()[-6:]])
-    found = read_json(shop.root / "data/examined/learning_curve.json")
+    found = curve(shop)
     assert found["curve"] is None and "No learning curve is fitted" in found["reason"]
     assert "No learning curve is fitted" in page(shop)
     assert found["judged"] == 30
@@ -229,5 +245,5 @@ def test_one_to_twenty_chinese_texts_are_examined(tmp_path: Path) -> None:
         for split in ("train", "dev", "test")
     ]
     shop = examined(tmp_path, rows, language="zh", labels=["bad", "good"], read={"reader": "jsonl", "split": "split"})
-    assert read_json(shop.root / "data/examined/learning_curve.json")["judged"] == 16
+    assert curve(shop)["judged"] == 16
     assert table(shop, "suspects.csv") == []

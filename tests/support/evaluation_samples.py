@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -118,17 +119,34 @@ def corpus(labels: Sequence[str] = ("neg", "pos"), *, rows: int = 100, task: Tas
     return {**about, "rows": sizes, "notes": notes, "dev_in_train": 10, "test_in_train": 10}
 
 
-def folders(root: Path, evaluations: Sequence[Evaluated], *, data_page: str = "<p>the data page</p>") -> list[str]:
+def data_report(labels: Sequence[str]) -> dict[str, Any]:
+    """Return report.json of a corpus with these labels; the last ones are the most frequent."""
+    splits = ("train", "dev", "test")
+    counts = {split: {label: 1 + k for k, label in enumerate(labels)} for split in splits}
+    length = {"edges": [0, 5], "counts": {"train": [1, 2]}} | dict.fromkeys(
+        ("mean", "p5", "p50", "p95", "p99", "max"), 3
+    )
+    conflict = {"text": "t", "split": "train", "labels": labels, "places": [f"a.csv:{k}" for k in range(5_000)]}
+    return {
+        "name": "sample", "language": "zh", "task": "single", "labels": labels, "token_labels": labels, "notes": [],
+        "rows": dict.fromkeys(splits, 500_500), "repeats": dict.fromkeys(splits, 0), "classes": counts,
+        "emoji_only": dict.fromkeys(splits, 0), "dev_in_train": 0, "test_in_train": 0, "token_classes": counts,
+        "length": {"characters": length}, "longest": {"row": 1, "split": "train", "characters": 9, "text": "t"},
+        "vocabulary": {"unit": "character", "train": 9, "unknown": {"dev": 0.1}}, "rules": [],
+        "leaks": {"found": [], "left": []}, "conflicts": {"texts": {}, "examples": [conflict]},
+    }  # fmt: skip
+
+
+def folders(root: Path, evaluations: Sequence[Evaluated]) -> list[str]:
     """Write the folders of a run and its params.yaml; return the stage's arguments, the output folder last."""
     validated, examined, evaluated, ensemble, pruned = inputs = [root / name for name in COMPARED]
     validated.mkdir(parents=True)
     examined.mkdir()
-    (examined / "report.html").write_text("<p>the quality page</p>")
-    (examined / "findings.json").write_text('{"suspects": 0, "expected_wrong": 0.0, "outlook": ""}')
+    (examined / "quality.json").write_text('{"rows": 800, "reason": "no labels are examined"}')
     ensemble.mkdir()
     EnsembleRecord(reason="none was built").write(ensemble)
     (validated / "corpus.json").write_text(json.dumps(corpus()))
-    (validated / "report.html").write_text(data_page)
+    (validated / "report.json").write_text(json.dumps(data_report(["neg", "pos"])))
     for each in evaluations:
         write_evaluation(evaluated / each.metrics.system, each)
         for seed in each.metrics.seeds:

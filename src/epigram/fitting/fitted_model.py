@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.core.files import write_text
 from epigram.data.sources.source import read_source
+from epigram.evaluation.quality.data_quality import FILES
 from epigram.evaluation.records.summary import Summary
 from epigram.fitting.steps import Steps
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
@@ -30,15 +31,20 @@ PREFIX = "epigram-fit-"  # the name of a temporary folder begins so
 def check_target(folder: Path) -> Path:
     """Return the file of the report of a model that is saved as `folder`.
 
-    Raises ParameterError if one of the two exists, or if the folder that contains them does not.
+    Raises ParameterError if the folder, the report or a file of the report exists, or if no folder can contain them.
     """
     report = folder.with_name(f"{folder.name}.html")
-    for path in (folder, report):
+    for path in (folder, report, *(_beside(report, name) for name in FILES)):
         if path.exists():
             raise ParameterError(f"{path} already exists; choose another folder for the model")
     if not folder.parent.is_dir():
         raise ParameterError(f"{folder.parent} is not a folder; create it, or choose another one for the model")
     return report
+
+
+def _beside(report: Path, name: str) -> Path:
+    """Return the path of a file of the report, for example model.suspects.csv of model.html."""
+    return report.with_name(f"{report.stem}.{name}")
 
 
 @dataclass(frozen=True)
@@ -95,15 +101,20 @@ class FittedModel:
     def save(self, folder: str | Path) -> Path:
         """Copy the model to a new folder, from which `epigram.load` reads it, and its report beside it as NAME.html.
 
-        Returns the folder. Raises ParameterError if one of the two exists.
+        NAME.suspects.csv, NAME.near_duplicates.csv and NAME.learning_curve.json are the files of the report; they are
+        not in the folder, which may be published and has no texts. Returns the folder. Raises ParameterError if a file
+        or the folder exists.
         """
         target = Path(folder)
         report = check_target(target)
         shutil.copytree(self.steps.chosen, target)
         from epigram.report.page import MODEL
 
-        page = self.steps.report.read_text(encoding="utf-8")
-        write_text(report, page.replace(MODEL, escape(shlex.quote(str(folder)))))
+        page = self.steps.report.read_text(encoding="utf-8").replace(MODEL, escape(shlex.quote(str(folder))))
+        for name in FILES:
+            place = Path(shutil.copyfile(self.steps.report.with_name(name), _beside(report, name)))
+            page = page.replace(f"<code>{name}</code>", f"<code>{escape(place.name)}</code>")
+        write_text(report, page)
         return target
 
     def to_project(self, folder: str | Path) -> Path:

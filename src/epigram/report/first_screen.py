@@ -2,43 +2,70 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+from epigram.core.limits import list_names
 from epigram.evaluation.comparison.formats import ends_of, join_names, level, percent, score_text
 from epigram.evaluation.metrics.primary import is_loss, title_of
-from epigram.evaluation.quality.data_quality import Findings
+from epigram.evaluation.metrics.slices import NOT_IN_TRAIN
+from epigram.evaluation.quality.data_quality import DataQuality, outlook
 from epigram.evaluation.records.results import ClassScores, Metrics
 from epigram.evaluation.records.summary import Row, Summary, choosing_rows
 from epigram.report.classes import confused_pairs
 
 WIDE = 0.1  # an interval that is wider needs more test texts
 WEAK = 0.05  # a label whose F1 is so much below the mean needs more texts
-MAX_NAMED = 6  # maximum number of systems that are listed by name
+MAX_NAMED = 6  # maximum number of systems, or of labels, that are listed by name
+LEAKED = 0.01  # share of a split's texts in train from which there is a warning
+NOISY = 0.03  # share of wrong training labels likewise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """Findings about the data: number of suspected labels, an upper estimate of how many are wrong, labels that were
+    judged, what more labels would do, and the `leaks` of report.json that validation left.
+    """
+
+    suspects: int = 0
+    expected_wrong: float = 0.0
+    judged: int = 0
+    outlook: str = ""
+    leaks: Sequence[Mapping[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, quality: DataQuality, leaks: Sequence[Mapping[str, Any]]) -> Findings:
+        """Return the findings of the stages `examine` and `validate`."""
+        said = outlook(quality.curve) if quality.curve else ""
+        found, wrong = len(quality.suspects), quality.expected_wrong
+        return cls(suspects=found, expected_wrong=wrong, judged=quality.judged, outlook=said, leaks=leaks)
 
 
 @dataclass(frozen=True)
 class FirstScreen:
-    """Sentences about the chosen system; each of `certainty` is a paragraph."""
+    """Sentences about the chosen system; each of `certainty` is a paragraph. `warnings` can change a decision."""
 
     certainty: list[str]
+    warnings: list[str]
     failures: list[str]
     steps: list[str]
 
 
-def first_screen(summary: Summary, metrics: Metrics, findings: Findings | None) -> FirstScreen:
+def first_screen(summary: Summary, metrics: Metrics, findings: Findings) -> FirstScreen:
     """Return the sentences about the chosen system, whose `metrics` are given."""
     row, weakest = summary.chosen, weakest_label(summary, metrics)
     failures = [_weakest_sentence(weakest, summary)] if weakest else []
     certainty = [" ".join(_reached(summary, row, metrics)), _separation(summary)]
+    warnings = [*_leaks(metrics, findings), *_uncertain(summary, row, metrics), _noise(findings)]
     steps = _steps(findings, weakest, row.macro_f1)
-    return FirstScreen(
-        *([sentence for sentence in each if sentence] for each in (certainty, [*failures, *_confusion(metrics)], steps))
-    )
+    parts = (certainty, warnings, [*failures, *_confusion(metrics)], steps)
+    return FirstScreen(*([sentence for sentence in each if sentence] for each in parts))
 
 
 def _reached(summary: Summary, row: Row, metrics: Metrics) -> list[str]:
-    """Return the expected score on new texts with its range, what limits it, and the score of a constant answer."""
-    sure, texts = level(summary.confidence), summary.splits["test"] or summary.splits["train"]
+    """Return the expected score on new texts with its range, and the score of a constant answer."""
+    sure = level(summary.confidence)
     right = "the label that the machine would give" if summary.agreement else "the right label"
     ends = [f"{100 * end:.0f}" for end in (row.test_low, row.test_high)]
     if summary.score == "accuracy":
@@ -52,13 +79,50 @@ def _reached(summary: Summary, row: Row, metrics: Metrics) -> list[str]:
         score = title_of(summary.score)
         said = f"On new texts, its {score} is about {value}; with {sure} certainty, it is between {between}."
     sentences = [summary.agreement, said] if summary.agreement else [said]
-    if row.test_high - row.test_low > WIDE and not is_loss(summary.score):
-        sentences.append(f"The range is wide because only {texts:,} texts test it: four times as many would halve it.")
     if summary.score == "accuracy":
         most = max(metrics.classes, key=lambda each: each.support)
         share = most.support / sum(each.support for each in metrics.classes)
         sentences.append(f"The same answer “{most.label}” for every text would be right for {100 * share:.0f} of 100.")
     return sentences
+
+
+def _leaks(metrics: Metrics, findings: Findings) -> list[str]:
+    """Return a warning for each two splits that share many texts; about test and train with the score without them."""
+    rest = next((part for part in metrics.slices if part.name == NOT_IN_TRAIN), None)
+    without = ""
+    if rest:
+        ends = " to ".join(ends_of(metrics.score, rest.score.low, rest.score.high))
+        value = f"{title_of(metrics.score)} is {score_text(metrics.score, rest.score.value)} ({ends})"
+        without = f" On the test texts that are not exactly in train, the {value}."
+    return [
+        f"{leak['normalised']:,} of {leak['rows']:,} {leak['rows_of']} texts are also in {leak['also_in']}, "
+        f"{leak['exact']:,} of them exactly and the rest but for case, width or punctuation: the scores are too good "
+        f"for new texts.{without if (leak['rows_of'], leak['also_in']) == ('test', 'train') else ''}"
+        for leak in findings.leaks
+        if leak["normalised"] >= max(1, LEAKED * leak["rows"])
+    ]
+
+
+def _uncertain(summary: Summary, row: Row, metrics: Metrics) -> list[str]:
+    """Return warnings about a wide range, and about labels that no test text has."""
+    texts, warnings = summary.splits["test"] or summary.splits["train"], list[str]()
+    if row.test_high - row.test_low > WIDE and not is_loss(summary.score):
+        warnings.append(f"The range is wide because only {texts:,} texts test it: four times as many would halve it.")
+    if absent := [each.label for each in metrics.classes if not each.support]:
+        names = list_names((f"“{label}”" for label in absent), MAX_NAMED)
+        warnings.append(f"No test text has the label {names}: whether it is found is unknown.")
+    return warnings
+
+
+def _noise(findings: Findings) -> str:
+    """Return a warning if many training labels are wrong."""
+    share = findings.expected_wrong / max(1, findings.judged)
+    if share < NOISY:
+        return ""
+    return (
+        f"Up to about {100 * share:.0f} of 100 training labels are wrong (section Data quality). If the test labels "
+        "are like them, the scores are off by as much."
+    )
 
 
 def _separation(summary: Summary) -> str:
@@ -110,9 +174,8 @@ def _confusion(metrics: Metrics) -> list[str]:
     ]
 
 
-def _steps(findings: Findings | None, weakest: ClassScores | None, mean: float) -> list[str]:
+def _steps(found: Findings, weakest: ClassScores | None, mean: float) -> list[str]:
     """Return what improves the model: the labels to check, and the labels to add."""
-    found = findings or Findings(suspects=0, expected_wrong=0.0, outlook="")
     check = (
         f"Check the {found.suspects:,} suspected labels (section Data quality), of which at most about "
         f"{found.expected_wrong:,.0f} are wrong; correct these and train again."

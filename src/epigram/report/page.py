@@ -25,7 +25,6 @@ from epigram.core.templates import environment
 from epigram.evaluation.comparison import formats
 from epigram.evaluation.comparison.choices import three_choices
 from epigram.evaluation.metrics.primary import is_loss, title_of
-from epigram.evaluation.quality.data_quality import Findings
 from epigram.evaluation.records.ensemble_record import EnsembleRecord
 from epigram.evaluation.records.pruning_record import PruningRecord
 from epigram.evaluation.records.results import Metrics, read_text
@@ -34,7 +33,7 @@ from epigram.evaluation.records.summary import Summary
 from epigram.report import charts
 from epigram.report.classes import ConfusedPair, LabelTable, confused_pairs, label_table
 from epigram.report.columns import comparison
-from epigram.report.first_screen import first_screen
+from epigram.report.first_screen import Findings, first_screen
 
 REGION = re.compile(r"<!-- (\w+) -->.*?<!-- /\1 -->", re.DOTALL)
 MODEL = '<span class="model">MODEL</span>'  # the path of the model in commands; `render_run` writes the run's
@@ -99,7 +98,7 @@ def render(
             comparison=comparison(summary, "page"),
             scale=_scale(summary),
             chosen=summary.chosen,
-            first=first_screen(summary, systems[summary.chosen_system], findings),
+            first=first_screen(summary, systems[summary.chosen_system], findings or Findings()),
             model=Markup(MODEL),
             ensemble=ensemble,
             students=students or {},

@@ -2,8 +2,9 @@
 
 python -m epigram.stages.compare VALIDATED EXAMINED EVALUATED ENSEMBLE PRUNED OUT
 
-Writes OUT/summary.json, OUT/comparison.md, OUT/report.html, OUT/chosen/ (a copy of the chosen model), and the files
-that DVC compares between git revisions, OUT/metrics.json and OUT/plots/.
+Writes OUT/summary.json, OUT/comparison.md, OUT/report.html with the files of suspected labels, near duplicates and the
+learning curve, OUT/chosen/ (a copy of the chosen model), and the files that DVC compares between git revisions,
+OUT/metrics.json and OUT/plots/.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 python -m epigram.stages.examine VALIDATED OUT
 
-Writes OUT/suspects.csv, OUT/near_duplicates.csv, OUT/learning_curve.json, and OUT/report.html, a part of the report.
+Writes OUT/quality.json, from which `compare` makes the section of the report and the files beside it.
 """
 
 from __future__ import annotations

@@ -7,21 +7,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from epigram.core.errors import InputMissingError, ParameterError
-from epigram.core.files import atomic_folder, write_text
+from epigram.core.files import atomic_folder, read_json, write_text
 from epigram.core.records import read_record
 from epigram.evaluation.comparison.comparison import compare
-from epigram.evaluation.quality.data_quality import FINDINGS, Findings
+from epigram.evaluation.quality.data_quality import QUALITY, DataQuality, write_quality
 from epigram.evaluation.records.ensemble_record import ENSEMBLE, EnsembleRecord
 from epigram.evaluation.records.pruning_record import PruningRecord
-from epigram.evaluation.records.results import read_evaluation, read_metrics, read_text
+from epigram.evaluation.records.results import read_evaluation, read_metrics
 from epigram.evaluation.records.student_record import read_students
 from epigram.evaluation.records.summary import read_corpus, with_sizes, write_summary
 from epigram.evaluation.settings import CompareSettings
 from epigram.process.display import echo
 from epigram.report.chosen_card import write_chosen_card
 from epigram.report.columns import comparison_markdown
+from epigram.report.data_page import render_page
 from epigram.report.dvc_plots import write_plots
+from epigram.report.first_screen import Findings
 from epigram.report.page import render
+from epigram.report.quality import render_quality
 
 DOCUMENTS = ("README.md", "history.json", "manifest.json", "out_of_fold.safetensors")  # not needed to predict
 
@@ -43,8 +46,8 @@ def compare_systems(
     """
     if not names:
         raise ParameterError("params.yaml: systems is empty; expected at least one system")
-    corpus, data_page = read_corpus(validated / "corpus.json"), read_text(validated / "report.html")
-    record, quality_page = EnsembleRecord.read(ensemble), read_text(examined / "report.html")
+    corpus, about = read_corpus(validated / "corpus.json"), read_json(validated / "report.json")
+    record, quality = EnsembleRecord.read(ensemble), read_record(DataQuality, examined / QUALITY)
     folders = [evaluated / name for name in names]
     folders += [ensemble] if record.members else []
     systems = {metrics.system: metrics for metrics in map(read_metrics, folders)}
@@ -63,9 +66,10 @@ def compare_systems(
     with atomic_folder(out) as temporary:
         write_summary(temporary / "summary.json", summary)
         write_text(temporary / "comparison.md", comparison_markdown(summary))
-        findings = read_record(Findings, examined / FINDINGS)
-        page = render(summary, systems, prunings, data_page, record, quality_page, students, findings)
+        findings, quality_page = Findings.of(quality, about["leaks"]["left"]), render_quality(quality, corpus.language)
+        page = render(summary, systems, prunings, render_page(about), record, quality_page, students, findings)
         write_text(temporary / "report.html", page)
+        write_quality(temporary, quality)
         write_plots(temporary, summary, systems, homes)
         _copy_model(homes[summary.chosen_system] / f"seed-{summary.chosen_seed}", temporary / "chosen")
         write_chosen_card(temporary / "chosen", summary, systems[summary.chosen_system])

@@ -6,10 +6,9 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
-from epigram.core.files import atomic_folder, write_json, write_text
+from epigram.core.files import atomic_folder, write_json
 from epigram.data.corpus import spool_corpus
 from epigram.data.sources.source import read_source
-from epigram.data.validation.data_report import render_page
 from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.validate import validate
 from epigram.evaluation.metrics.primary import check_metric
@@ -18,7 +17,7 @@ from epigram.process.display import echo
 
 
 def validate_corpus(settings: ValidateSettings, metric: MetricSetting, raw: Path, out: Path) -> None:
-    """Write the three splits of the source in `raw`, corpus.json and the report to `out`, atomically.
+    """Write the three splits of the source in `raw`, corpus.json and report.json to `out`, atomically.
 
     Raises DataError, with all faults in one message, for a corpus that breaks a rule, and ParameterError for a `metric`
     that does not suit the corpus.
@@ -35,6 +34,5 @@ def validate_corpus(settings: ValidateSettings, metric: MetricSetting, raw: Path
         shutil.rmtree(spool)
         result.corpus.write(folder)
         write_json(folder / "report.json", result.report)
-        write_text(folder / "report.html", render_page(result.report))
     for note in result.corpus.notes:
         echo(note)

@@ -11,8 +11,9 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epigram.data.validation.data_report import machine_labels, render_page
+from epigram.data.validation.corpus_notes import machine_labels
 from epigram.data.validation.statistics import corpus_statistics, histogram, token_counts, vocabulary
+from epigram.report.data_page import render_page
 
 PRINTABLE = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn", "Co"]), max_size=40)
 

@@ -136,15 +136,15 @@ def failure(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[i
 def test_the_stage_writes_summary_table_report_and_the_chosen_model(stage):
     main(stage)
     out = Path(stage[-1])
-    left = "chosen comparison.md metrics.json plots report.html summary.json"
-    assert " ".join(sorted(path.name for path in out.iterdir())) == left
+    left = "chosen comparison.md learning_curve.json metrics.json near_duplicates.csv plots report.html summary.json"
+    assert " ".join(sorted(path.name for path in out.iterdir())) == f"{left} suspects.csv"
     assert json.loads((out / "chosen" / "config.json").read_text())["seed"] == 1
     summary = json.loads((out / "summary.json").read_text())
     assert summary["rows"][0]["ms_per_text"] is None  # only a run measures speed
     wanted = {"system", "seeds", "dev_accuracy", "test_accuracy", "test_low", "test_high", "macro_f1", "parameters"}
     assert wanted | {"parameters_pruned"} <= summary["rows"][0].keys()
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert "the data page" in page and "the quality page" in page
+    assert "<h2>Data: sample</h2>" in page and "no labels are examined" in page
     assert 'href="#quality"' in page and 'id="quality"' in page
 
 

@@ -224,7 +224,7 @@ def test_the_estimate_drops_no_pair_that_the_similarity_allows() -> None:
 def test_the_lists_of_rows_have_no_formulas(tmp_path: Path) -> None:
     suspect = Suspect(row=1, label="-1", likely_label="+1", margin=-0.5, text="=HYPERLINK(1)")
     pair = Pair(row=1, label="a", other_row=2, other_label="@b", similarity=0.9, text="-0.5", other_text="+1 good")
-    write_quality(tmp_path, DataQuality(rows=2, suspects=[suspect], pairs=[pair]), "")
+    write_quality(tmp_path, DataQuality(rows=2, suspects=[suspect], pairs=[pair]))
     found, near = (
         pl.read_csv(tmp_path / f"{name}.csv", infer_schema=False) for name in ("suspects", "near_duplicates")
     )

@@ -65,7 +65,11 @@ def test_a_saved_model_loads_and_predicts_the_same(model: FittedModel, tmp_path:
     texts, _ = shop()
     assert np.array_equal(epigram.load(folder).probabilities(texts), model.probabilities(texts))
     report, saved = (path.read_text(encoding="utf-8") for path in (model.report(show=False), tmp_path / "model.html"))
-    assert MODEL in report and saved == report.replace(MODEL, str(folder))
+    assert MODEL in report and "<code>model.learning_curve.json<" in saved
+    assert re.sub(r"<code>model\.(\w+\.(csv|json))", r"<code>\1", saved) == report.replace(MODEL, str(folder))
+    for name in re.findall(r"<code>(model\.[\w.]+)</code>", saved):
+        assert (tmp_path / name).read_text(encoding="utf-8")  # the files that the report names are beside it
+    assert not list(folder.glob("*.csv"))  # a folder that is pushed has no texts
     assert f'<code>epigram predict {folder} "a text"</code>' in saved and "time per text" in saved
     with pytest.raises(ParameterError, match="model already exists"):
         model.save(folder)

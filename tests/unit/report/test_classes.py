@@ -14,16 +14,16 @@ import pytest
 
 from epigram.core.config_types import validate_as
 from epigram.core.files import read_json
-from epigram.data.validation.data_report import render_page
 from epigram.evaluation.comparison.comparison import compare
 from epigram.evaluation.records.results import ClassScores, Evaluated, write_evaluation
 from epigram.evaluation.records.summary import Corpus
 from epigram.report import charts
 from epigram.report.classes import ConfusedPair, confused_pairs, confusion, label_table
+from epigram.report.data_page import render_page
 from epigram.report.dvc_plots import write_plots
 from epigram.report.page import render
 from epigram.runner.runs import run_page
-from tests.support.evaluation_samples import corpus, system
+from tests.support.evaluation_samples import corpus, data_report, system
 
 
 def names(count: int) -> list[str]:
@@ -116,24 +116,6 @@ def thousand(name: str) -> Evaluated:
     return replace(made, metrics=replace(made.metrics, labels=LABELS, confusion=cells(counts), classes=classes))
 
 
-def data_report() -> dict[str, Any]:
-    """Return report.json of a corpus with 1,000 labels; the last ones are the most frequent."""
-    splits = ("train", "dev", "test")
-    counts = {split: {label: 1 + k for k, label in enumerate(LABELS)} for split in splits}
-    length = {"edges": [0, 5], "counts": {"train": [1, 2]}} | dict.fromkeys(
-        ("mean", "p5", "p50", "p95", "p99", "max"), 3
-    )
-    conflict = {"text": "t", "split": "train", "labels": LABELS, "places": [f"a.csv:{k}" for k in range(5_000)]}
-    return {
-        "name": "sample", "language": "zh", "task": "single", "labels": LABELS, "token_labels": LABELS, "notes": [],
-        "rows": dict.fromkeys(splits, 500_500), "repeats": dict.fromkeys(splits, 0), "classes": counts,
-        "emoji_only": dict.fromkeys(splits, 0), "dev_in_train": 0, "test_in_train": 0, "token_classes": counts,
-        "length": {"characters": length}, "longest": {"row": 1, "split": "train", "characters": 9, "text": "t"},
-        "vocabulary": {"unit": "character", "train": 9, "unknown": {"dev": 0.1}}, "rules": [],
-        "leaks": {"found": [], "left": []}, "conflicts": {"texts": {}, "examples": [conflict]},
-    }  # fmt: skip
-
-
 @pytest.fixture(scope="module")
 def six() -> list[Evaluated]:
     return [thousand(f"system{k}") for k in range(6)]
@@ -142,7 +124,7 @@ def six() -> list[Evaluated]:
 def test_a_report_of_six_systems_and_a_thousand_classes_is_small_and_says_what_it_shows(six: list[Evaluated]) -> None:
     summary = compare(validate_as(Corpus, corpus(LABELS)), six, 0.05)
     systems = {each.metrics.system: each.metrics for each in six}
-    html = render(summary, systems, {}, render_page(data_report()))
+    html = render(summary, systems, {}, render_page(data_report(LABELS)))
     assert len(html.encode()) < 3_000_000
     text = " ".join(re.sub(r"<[^>]+>", " ", html).split())
     assert text.count("Shown are the 60 most frequent of 1,000 labels; metrics.json of the system has all.") == 6
@@ -153,7 +135,7 @@ def test_a_report_of_six_systems_and_a_thousand_classes_is_small_and_says_what_i
 
 
 def test_the_data_page_shows_the_labels_that_are_most_frequent_in_train() -> None:
-    page = render_page(data_report())
+    page = render_page(data_report(LABELS))
     classes = page[page.index("<h3>Classes</h3>") : page.index("<h3>Token labels</h3>")]
     assert re.findall(r'<th scope="row">.*number (\d+)</th>', classes) == [str(k).zfill(4) for k in range(940, 1_000)]
     assert "<td>1,000 (0.2%)</td>" in classes

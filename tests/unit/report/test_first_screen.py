@@ -8,13 +8,12 @@ import pytest
 
 from epigram.core.config_types import validate_as
 from epigram.evaluation.comparison.comparison import compare
-from epigram.evaluation.quality.data_quality import Findings
 from epigram.evaluation.records.results import Evaluated
 from epigram.evaluation.records.summary import Corpus
-from epigram.report.first_screen import FirstScreen, first_screen
+from epigram.report.first_screen import Findings, FirstScreen, first_screen
 from tests.support.evaluation_samples import corpus, cost, system
 
-NOTHING = Findings(suspects=0, expected_wrong=0.0, outlook="")
+NOTHING = Findings()
 
 
 def screen(*evaluations: Evaluated, findings: Findings = NOTHING) -> FirstScreen:
@@ -32,11 +31,12 @@ def test_the_score_is_said_with_its_range_and_compared_with_a_constant_answer() 
     """18 of 100 test texts are wrong; the labels alternate, so that 50 of 100 texts have each."""
     made = system("good", wrong(1), wrong(18))
     low, high = made.metrics.test_score.low, made.metrics.test_score.high
-    assert screen(made).certainty == [
+    found = screen(made)
+    assert found.certainty == [
         f"About 82 of 100 new texts get the right label; with 95% certainty, it is between {100 * low:.0f} and "
-        f"{100 * high:.0f} of 100. The range is wide because only 100 texts test it: four times as many would halve "
-        "it. The same answer “neg” for every text would be right for 50 of 100."
+        f"{100 * high:.0f} of 100. The same answer “neg” for every text would be right for 50 of 100."
     ]
+    assert found.warnings == ["The range is wide because only 100 texts test it: four times as many would halve it."]
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,41 @@ def test_a_score_against_labels_of_a_machine_is_called_agreement(machine: dict[s
     assert found.startswith(said) and ("get the label that the machine would give" in found) == bool(machine["test"])
 
 
-def test_a_narrow_range_is_not_called_wide() -> None:
-    (said,) = screen(system("good", wrong(1), wrong(1))).certainty
-    assert said.startswith("About 99 of 100") and "wide" not in said
+def test_a_narrow_range_and_data_without_faults_give_no_warning() -> None:
+    found = screen(system("good", wrong(1), wrong(1)))
+    assert found.certainty[0].startswith("About 99 of 100") and found.warnings == []
+
+
+def leak(exact: int, alike: int, of: str = "test") -> dict[str, object]:
+    return {"rows_of": of, "also_in": "train", "rows": 1_000, "exact": exact, "normalised": alike}
+
+
+def test_texts_of_train_in_another_split_are_a_warning_with_the_score_without_them() -> None:
+    """Every tenth of the 100 test texts is in train; the two wrong rows are among the 90 that are not."""
+    made = system("good", wrong(1), [{1, 2}])
+    findings = Findings(leaks=[leak(100, 112), leak(0, 10, "dev"), leak(9, 9, "test")])
+    first, second = screen(made, findings=findings).warnings
+    rest = next(part.score for part in made.metrics.slices if part.name == "not in train")
+    assert first == (
+        "112 of 1,000 test texts are also in train, 100 of them exactly and the rest but for case, width or "
+        "punctuation: the scores are too good for new texts. On the test texts that are not exactly in train, the "
+        f"accuracy is 97.8 ({100 * rest.low:.1f} to {100 * rest.high:.1f})."
+    )
+    assert second.startswith("10 of 1,000 dev texts are also in train, 0 of them") and second.endswith("new texts.")
+
+
+@pytest.mark.parametrize(("expected", "said"), [(30.0, ["Up to about 3 of 100 training labels"]), (29.0, [])])
+def test_many_wrong_labels_are_a_warning(expected: float, said: list[str]) -> None:
+    findings = Findings(suspects=60, expected_wrong=expected, judged=1_000)
+    found = screen(system("good", wrong(1), wrong(1)), findings=findings)
+    assert [each[:36] for each in found.warnings] == said
+
+
+def test_labels_without_test_texts_are_a_warning() -> None:
+    made = system("good", wrong(1), wrong(1))
+    classes = [*made.metrics.classes, *(replace(made.metrics.classes[0], label=name, support=0) for name in "ab")]
+    found = screen(replace(made, metrics=replace(made.metrics, classes=classes)))
+    assert found.warnings == ["No test text has the label “a”, “b”: whether it is found is unknown."]
 
 
 def test_systems_that_the_texts_cannot_separate_are_named_with_their_scores_and_the_rest_is_counted() -> None:
@@ -89,7 +121,8 @@ def test_a_system_without_errors_has_no_most_frequent_error() -> None:
 @pytest.mark.parametrize(("errors", "weak"), [(30, True), (10, False)])
 def test_the_next_steps_are_labels_to_check_and_to_add(errors: int, weak: bool) -> None:
     """Neg texts are labelled pos: with 30 of 50, the F1 of neg is 57.1, and 18 points below the one of pos."""
-    findings = Findings(suspects=1_234, expected_wrong=56.4, outlook="More labels are expected to help: 80% now")
+    outlook = "More labels are expected to help: 80% now"
+    findings = Findings(suspects=1_234, expected_wrong=56.4, judged=10_000, outlook=outlook)
     found = screen(system("good", wrong(1), [set(range(0, 2 * errors, 2))]), findings=findings)
     assert found.steps == [
         "Check the 1,234 suspected labels (section Data quality), of which at most about 56 are wrong; correct these "

@@ -11,13 +11,13 @@ import pytest
 
 from epigram.core.config_types import validate_as
 from epigram.evaluation.comparison.comparison import compare
-from epigram.evaluation.quality.data_quality import DataQuality, Pair, Suspect
+from epigram.evaluation.quality.data_quality import DataQuality, Pair, Suspect, describe_quality, outlook
 from epigram.evaluation.quality.learning_curve import LearningCurve, Outlook
 from epigram.evaluation.records.pruning_record import Point, PruningRecord, SeedPruning
 from epigram.evaluation.records.results import ClassifierAccuracy, Evaluated, Example, Interval, Piece
 from epigram.evaluation.records.summary import Corpus
 from epigram.report.page import render, render_run
-from epigram.report.quality import describe_quality, outlook, render_quality
+from epigram.report.quality import render_quality
 from epigram.report.runs_index import IndexedRun
 from tests.support.evaluation_samples import corpus, cost, system
 
@@ -339,7 +339,8 @@ def test_the_chart_is_whole_svg_with_all_points() -> None:
 )
 def test_the_outlook_is_a_sentence_with_its_interval(name: Outlook, saying: str) -> None:
     said = outlook(replace(CURVE, outlook=name))
-    assert said == f"{saying}: accuracy 83.7% now, 85.5% with twice the rows (95% interval 82.1 to 88.9)"
+    of = "the accuracy of a quick linear model, not of the chosen one, is"
+    assert said == f"{saying}: {of} 83.7% now, 85.5% with twice the rows (95% interval 82.1 to 88.9)"
     assert said in render_quality(replace(quality(1), curve=replace(CURVE, outlook=name)), "en")
 
 

@@ -17,9 +17,9 @@ from epigram.data.corpus import read_corpus
 from epigram.data.sources.fetch import Fetcher
 from epigram.data.sources.settings import DownloadSettings
 from epigram.data.sources.source import File, load_source
-from epigram.data.validation.data_report import render_page
 from epigram.data.validation.settings import ValidateSettings
 from epigram.data.validation.validate import Validated, validate
+from epigram.report.data_page import render_page
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from epigram.text.settings import ViewSettings

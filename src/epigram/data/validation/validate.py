@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from epigram.core.config_types import parse_integer
 from epigram.core.errors import DataError, ParameterError
 from epigram.data.sources.source import check_named_labels
-from epigram.data.validation import data_report, violations
+from epigram.data.validation import corpus_notes, violations
 from epigram.data.validation.cross_row_rules import (
     RuleResults,
     absent_labels,
@@ -102,18 +102,18 @@ def validate(
     }
     token_labels, trained = _token_labels(rows, with_splits), int((split == TRAIN).sum())
     notes = [
-        *data_report.inferred_labels(token_labels if tokens_only else []),
-        *data_report.dropped_repeats(source.distinct),
-        *data_report.drawn_rows(source.sample),
-        *data_report.repeated_headers(headers or {}),
-        *data_report.rows_without_split(rows.unassigned % rows.count),
-        *data_report.rule_violations(results, actions),
-        *data_report.leaked_texts(leaking["left"], leaking["found"]),
+        *corpus_notes.inferred_labels(token_labels if tokens_only else []),
+        *corpus_notes.dropped_repeats(source.distinct),
+        *corpus_notes.drawn_rows(source.sample),
+        *corpus_notes.repeated_headers(headers or {}),
+        *corpus_notes.rows_without_split(rows.unassigned % rows.count),
+        *corpus_notes.rule_violations(results, actions),
+        *corpus_notes.leaked_texts(leaking["left"], leaking["found"]),
         *split_notes,
         *sample_notes,
         *(describe_folds(trained, folds, settings.split_seed, scored=scored, keys=keys) if folds else []),
-        *data_report.absent_labels(absent_labels(classes)),
-        *data_report.labels_to_check(label_codes.list_counts(results.kept != NO_SPLIT), multi=source.task == "multi"),
+        *corpus_notes.absent_labels(absent_labels(classes)),
+        *corpus_notes.labels_to_check(label_codes.list_counts(results.kept != NO_SPLIT), multi=source.task == "multi"),
     ]
     parts, flagged = _output_parts(rows, split, after, fold)
     corpus = replace(_describe_corpus(source, labels, token_labels, parts, flagged, notes), folds=folds)
@@ -169,7 +169,7 @@ def _limit_train(split: SplitCodes, labels: LabelCodes, settings: ValidateSettin
     if rows is None or rows >= train:
         return split, []
     sample = limit_train(split, labels, rows, settings.split_seed)
-    return sample, [data_report.sampled_train(rows, train, settings.split_seed)]
+    return sample, [corpus_notes.sampled_train(rows, train, settings.split_seed)]
 
 
 def _token_labels(rows: Rows, split: SplitCodes) -> list[str]:

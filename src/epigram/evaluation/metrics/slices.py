@@ -13,6 +13,8 @@ from epigram.evaluation.metrics.intervals import score_interval
 from epigram.evaluation.metrics.row_scores import ScoredRows
 from epigram.evaluation.records.results import Slice
 
+NOT_IN_TRAIN = "not in train"  # name of the slice
+
 
 def length_slices(lengths: Ints) -> list[tuple[str, Bools]]:
     """Return quarters of the rows by length (N,) in characters, as (name, chosen rows); equal bounds are merged."""
@@ -30,7 +32,7 @@ def _span(low: int, high: int) -> str:
 
 def leak_slices(in_train: Bools) -> list[tuple[str, Bools]]:
     """Return the rows whose text is also in the training set, and the rest; empty if there is no such row."""
-    return [("also in train", in_train), ("not in train", ~in_train)] if in_train.any() else []
+    return [("also in train", in_train), (NOT_IN_TRAIN, ~in_train)] if in_train.any() else []
 
 
 def slices(

@@ -1,12 +1,10 @@
-"""What the stage `examine` finds in the training rows, and the files that it writes.
+"""What the stage `examine` finds in the training rows, and the files with it beside the report.
 
     suspects.csv          rows whose label is suspected to be wrong, the most suspicious first
     near_duplicates.csv   pairs of similar texts with different labels, the most similar first, at most 1,000
     learning_curve.json   accuracy by number of training rows, and with twice the rows
-    findings.json         the findings in numbers, for the first screen of the report
 
-A run copies the first three into its folder. A text that a spreadsheet program would run as a formula begins with an
-apostrophe.
+A text that a spreadsheet program would run as a formula begins with an apostrophe.
 """
 
 from __future__ import annotations
@@ -14,15 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from epigram.core.files import atomic_file, write_json
-
-if TYPE_CHECKING:
-    from epigram.evaluation.quality.learning_curve import LearningCurve
+from epigram.evaluation.comparison.formats import percent
+from epigram.evaluation.quality.learning_curve import LearningCurve
 
 SUSPECTS, NEAR_DUPLICATES, LEARNING_CURVE = "suspects.csv", "near_duplicates.csv", "learning_curve.json"
-FINDINGS = "findings.json"
+QUALITY = "quality.json"  # the findings as `examine` writes them
 FILES = (SUSPECTS, NEAR_DUPLICATES, LEARNING_CURVE)
 
 
@@ -67,19 +63,8 @@ class DataQuality:
     curve_reason: str = ""  # why there is no learning curve
 
 
-@dataclass(frozen=True, kw_only=True)
-class Findings:
-    """Number of suspected labels, an upper estimate of how many are wrong, and what more labels would do."""
-
-    suspects: int
-    expected_wrong: float
-    outlook: str
-
-
-def write_quality(folder: Path, quality: DataQuality, outlook: str) -> None:
-    """Write the four files into `folder`; `outlook` is a sentence about the learning curve, "" without one."""
-    found = Findings(suspects=len(quality.suspects), expected_wrong=quality.expected_wrong, outlook=outlook)
-    write_json(folder / FINDINGS, asdict(found))
+def write_quality(folder: Path, quality: DataQuality) -> None:
+    """Write the three files into `folder`."""
     _write_csv(folder / SUSPECTS, Suspect, quality.suspects)
     _write_csv(folder / NEAR_DUPLICATES, Pair, quality.pairs)
     curve = asdict(quality.curve) if quality.curve else None
@@ -100,3 +85,27 @@ def _write_csv(path: Path, kind: type[Suspect] | type[Pair], records: Sequence[S
     frame, _ = escape_formulas(pl.DataFrame([asdict(record) for record in records], schema))
     with atomic_file(path) as temporary:
         frame.write_csv(temporary, float_precision=4)
+
+
+def describe_quality(quality: DataQuality) -> str:
+    """Return what a log says about the findings."""
+    if quality.reason and not quality.compared:
+        return quality.reason
+    counts = f"{len(quality.suspects):,} suspected labels in {quality.judged:,} rows"
+    near = f"{quality.pair_count:,} pairs of near duplicates with different labels"
+    if quality.pair_count > len(quality.pairs):
+        near += f" ({NEAR_DUPLICATES} has the first {len(quality.pairs):,})"
+    return "; ".join([counts, near, *([outlook(quality.curve)] if quality.curve else [])])
+
+
+def outlook(curve: LearningCurve) -> str:
+    """Return what to expect of twice the training rows, as a sentence."""
+    doubled = curve.doubled
+    interval = f"95% interval {percent(doubled.low)} to {percent(doubled.high)}"
+    change = f"{percent(curve.now)}% now, {percent(doubled.value)}% with twice the rows ({interval})"
+    saying = {
+        "helps": "More labels are expected to help",
+        "unclear": "Whether more labels would help is unclear",
+        "flat": "More labels are not expected to help",
+    }[curve.outlook]
+    return f"{saying}: the accuracy of a quick linear model, not of the chosen one, is {change}"
