@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from epigram.core.config_types import Seed, check_name, nearest, read_yaml, shown, validate_as
 from epigram.core.errors import InputMissingError, ParameterError
+from epigram.core.masking import mask
 
 T = TypeVar("T")
 
@@ -28,6 +29,7 @@ SECTIONS = (
     "evaluate",
     "ensemble",
     "compare",
+    "report",
     "retrain",
     "drift",
     "metric",
@@ -89,7 +91,7 @@ class Params:
 
 
 def read_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
-    """Return the content of params.yaml without checks of its values."""
+    """Return the content of params.yaml without checks of its values, and mask what its `report.mask` lists."""
     try:
         values = read_yaml(path)
     except FileNotFoundError:
@@ -97,6 +99,8 @@ def read_params(path: Path = Path("params.yaml")) -> dict[str, Any]:
     if not isinstance(values, Mapping):
         found = "empty" if values is None else f"a {type(values).__name__}"
         raise ParameterError(f"{path} is {found}; expected sections, for example dataset: pocket_zh")
+    report = values.get("report")
+    mask(report.get("mask") if isinstance(report, Mapping) else None)
     return dict(values)
 
 

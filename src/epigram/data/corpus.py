@@ -70,7 +70,7 @@ def _locate_span(span: Any, text: str, label: str | None, where: str) -> tuple[i
         label = label if values[2] is None else str(values[2])
         start, end = _to_int(values[0]), _to_int(values[1])
     if not 0 <= start < end <= len(text):
-        raise DataError(f"{where}: span {shown(repr(span))} is not in the text {text[:60]!r}")
+        raise DataError(f"{where}: span {shown(repr(span))} is not in the text {shown(repr(text))}")
     if label is None:
         raise DataError(f"{where}: span {shown(repr(span))} has no label")
     return start, end, label

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 from epigram.core.config_types import Checked, Count, MappingAs, OpenShare, Positive, Range, Strict, validate_as
+from epigram.core.masking import Kind
 
 Preference = Literal["cheapest", "best"]
 AUTO = "auto"  # the metric of the task
@@ -88,3 +89,10 @@ class CompareSettings(Strict):
     alpha: OpenShare = 0.05  # significance level: systems that differ less are tied
     # cheapest: the tie with the fewest FLOPs if at most half of the best one's, else the best; best: by log loss on dev
     prefer: Preference = "cheapest"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportSettings(Strict):
+    """What is masked in reports, artifacts, logs and printed lines."""
+
+    mask: list[Kind] = field(default_factory=list)  # kinds whose letters and digits are shown as dots; docs/trust.md explains them

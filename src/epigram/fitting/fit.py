@@ -10,7 +10,9 @@ from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Any
 
-from epigram.evaluation.settings import AUTO, read_metric
+from epigram.core.config_types import validate_as
+from epigram.core.masking import Kind, masking
+from epigram.evaluation.settings import AUTO, ReportSettings, read_metric
 from epigram.fitting.fitted_model import PREFIX, FittedModel
 from epigram.fitting.inputs import write_raw
 from epigram.fitting.progress import live
@@ -37,6 +39,7 @@ def fit(
     metric: str | Mapping[str, Any] = AUTO,
     language: Language | None = None,
     options: Mapping[str, str] | None = None,
+    mask: Sequence[Kind] = (),
     verbose: bool = True,
 ) -> FittedModel:
     """Train classifiers on labelled texts, and return the best one on held-out texts.
@@ -49,13 +52,15 @@ def fit(
     the labels in their order, if they have one and are no numbers. The `metric`, as in params.yaml (docs/settings.md),
     chooses the model; by default, it is the score of the task. The `budget` (90s, 20m, 1h) is the time until the model
     is returned. The first system is the best one by experience that fits into the time, and is trained to its end; what
-    is left of the time goes to others, which are stopped when the time is over.
+    is left of the time goes to others, which are stopped when the time is over. `mask` hides email, phone or id in the
+    report.
     Raises ParameterError for arguments that do not fit together, DataError for faults of the texts.
     """
     watch = Stopwatch(parse_budget(budget), monotonic())
     place = TemporaryDirectory(prefix=PREFIX)
-    steps = Steps(Path(place.name), StepSettings(metric=read_metric(metric, "fit")))
-    with _printer(steps.folder / LOG, verbose=verbose) as say:
+    report = validate_as(ReportSettings, {"mask": list(mask)}, file="fit")
+    steps = Steps(Path(place.name), StepSettings(metric=read_metric(metric, "fit"), report=report))
+    with masking(report.mask), _printer(steps.folder / LOG, verbose=verbose) as say:
         columns: dict[str, Any] = {"text": text, "label": label, "group": group, "time": time, "ordered": ordered}
         raw = steps.folder / "raw"
         for note in write_raw(data, labels, **columns, language=language, folder=raw, options=dict(options or {})):

@@ -20,6 +20,7 @@ from epigram.evaluation.settings import (
     EvaluateSettings,
     ExamineSettings,
     MetricSetting,
+    ReportSettings,
 )
 from epigram.models.settings import System
 from epigram.pruning.settings import PruneSettings
@@ -44,6 +45,7 @@ class StepSettings:
     evaluate: EvaluateSettings = field(default_factory=lambda: EvaluateSettings(timing_texts=TIMED))
     ensemble: EnsembleSettings = field(default_factory=EnsembleSettings)
     compare: CompareSettings = field(default_factory=lambda: CompareSettings(prefer="best"))
+    report: ReportSettings = field(default_factory=ReportSettings)
 
 
 class Steps:

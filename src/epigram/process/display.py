@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
+from epigram.core.masking import masked
+
 # Control characters except tab and line feed, and marks that reverse the text direction.
 CONTROL = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069"
 # Terminal escape sequences: colours and cursor (CSI), titles and links (OSC and other strings), then the rest.
@@ -27,11 +29,12 @@ BLOCK_MARKER = re.compile(r"^(\d*)([-+=#.)]+)(?=\s|$)")  # heading, list, rule
 
 
 def printable(text: str) -> str:
-    """Return `text` without control characters and terminal escape sequences; tabs and line feeds are kept.
+    """Return `text` masked, without control characters and terminal escape sequences; tabs and line feeds are kept.
 
     A surrogate, for example from a file name that is not UTF-8, is shown as its escape (`\\udc80`).
     """
-    return UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1] if "\ud800" <= match[0] <= "\udfff" else "", text)
+    shown = UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1] if "\ud800" <= match[0] <= "\udfff" else "", text)
+    return masked(shown)
 
 
 def one_line(text: str) -> str:

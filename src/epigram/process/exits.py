@@ -21,7 +21,7 @@ from epigram.core.errors import (
     TryAgainError,
     is_out_of_memory,
 )
-from epigram.process.display import discard_output, echo, is_output_closed
+from epigram.process.display import discard_output, echo, is_output_closed, printable
 from epigram.process.outcome import Outcome, current_stage
 from epigram.process.signals import ENDINGS, Terminated, raise_on_signals, raised, resend_swallowed
 from epigram.process.startup import open_streams
@@ -95,7 +95,7 @@ def _errno(error: BaseException) -> int | None:
 
 def print_error(error: BaseException) -> int:
     """Print the message of `error` on stderr, write it as the outcome of the stage, and return the exit code."""
-    text, code = message(error), exit_code(error)
+    text, code = printable(message(error)), exit_code(error)
     echo(f"error: {text}", file=sys.stderr)
     Outcome.failed(current_stage(), code, text).write()
     return code

@@ -21,6 +21,7 @@ from epigram.core.config_types import validate_as
 from epigram.core.files import write_text
 from epigram.core.limits import list_names
 from epigram.core.marked_text import mark_words
+from epigram.core.masking import masked_parts
 from epigram.core.templates import environment
 from epigram.evaluation.comparison import formats
 from epigram.evaluation.comparison.choices import three_choices
@@ -146,7 +147,8 @@ def report_environment() -> Environment:
     """Return the environment of the report's templates, with the formats as filters."""
     env = environment("epigram.report")
     names = ("percent", "floored", "level", "abbreviate", "milliseconds", "probability")
-    env.filters |= {name: getattr(formats, name) for name in names} | {"names": list_names, "marked": mark_words}
+    env.filters |= {name: getattr(formats, name) for name in names} | {"names": list_names}
+    env.filters |= {"marked": mark_words, "masked_parts": masked_parts}
     return env
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from epigram.core.settings import Params
-from epigram.evaluation.settings import CompareSettings
+from epigram.evaluation.settings import CompareSettings, ReportSettings
 from epigram.process.exits import handle_errors
 from epigram.process.stage_process import arguments, run_stage
 
-PARAMS = ("systems", "compare")
+PARAMS = ("systems", "compare", "report")
 
 
 @handle_errors
@@ -28,6 +28,7 @@ def main() -> None:
     folders = map(Path, arguments("VALIDATED", "EXAMINED", "EVALUATED", "ENSEMBLE", "PRUNED", "OUT"))
     params = Params.read(PARAMS)
     names = list(params.section("systems", dict[str, Any]))
+    params.section("report", ReportSettings)  # `Params` has applied it
     compare_systems(names, params.section("compare", CompareSettings), *folders)
 
 

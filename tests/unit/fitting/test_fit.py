@@ -114,6 +114,26 @@ def test_a_model_of_a_cost_predicts_the_least_expected_price(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("no_encoder")
+def test_addresses_and_phone_numbers_are_in_no_file_that_people_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each text ends with an address and a phone number; copies with wrong labels are listed in the report."""
+    texts, labels = shop(200)
+    texts = [f"{text} user{place:03}@mail.com 138{place:08}" for place, text in enumerate(texts)]
+    texts += [text.upper() for text in texts[:20]]
+    labels += [next(other for other in WORDS if other != label) for label in labels[:20]]
+    model = epigram.fit(texts, labels, budget="60s", mask=["email", "phone"])
+    folder = model.save(tmp_path / "model")
+    files = [*tmp_path.glob("model.*"), *folder.glob("*.md"), model.steps.folder / "fit.log"]
+    read = {path.name: path.read_text(encoding="utf-8") for path in files} | {"stderr": capsys.readouterr().err}
+    assert [name for name, text in read.items() if re.search(r"user\d|mail\.com|13800000", text, re.IGNORECASE)] == []
+    assert all("•••••••@••••.••• •••••••••••" in read[f"model.{name}"] for name in ("html", "suspects.csv"))
+    assert "user000@mail.com" in (model.steps.folder / "examined" / "quality.json").read_text(encoding="utf-8")
+    with pytest.raises(ParameterError, match=r"^fit: mask\.0 is 'mail'"):
+        epigram.fit(texts, labels, mask=["mail"])
+
+
+@pytest.mark.usefixtures("no_encoder")
 def test_several_labels_of_a_text_are_learned() -> None:
     texts, labels = shop(80)
     both = [f"{first} and {second}" for first, second in zip(texts[::2], texts[1::2], strict=True)]

@@ -34,6 +34,7 @@ def main(
     budget: Annotated[str, typer.Option(metavar="TIME", help="Time until the model is written.")] = "1m",
     metric: Annotated[str, typer.Option(help="Score that chooses the model, as `metric` in params.yaml.")] = "auto",
     language: Annotated[Literal["zh", "en"] | None, typer.Option(help="Language. Default: detected.")] = None,
+    mask: Annotated[str, typer.Option(help="Comma-separated: email, phone, id; hidden in the report.")] = "",
     encoding: Encoding = None,
     separator: Separator = None,
     sheet: Sheet = None,
@@ -48,10 +49,13 @@ def main(
     from epigram.fitting.fitted_model import check_target
 
     report = check_target(out)
+    from epigram.core import masking
     from epigram.fitting.fit import fit
 
     options, score = file_options(encoding, separator, sheet), parse_value("--metric", metric)
     columns: dict[str, Any] = {"text": split_list(text), "label": label, "group": group, "time": time}
-    order = None if ordered is None else split_list(ordered)
-    fit(file, **columns, ordered=order, language=language, budget=budget, metric=score, options=options).save(out)
+    order, kinds = None if ordered is None else split_list(ordered), split_list(mask)
+    masking.mask(kinds)  # also in the messages of errors
+    columns |= {"ordered": order, "language": language, "mask": kinds}
+    fit(file, **columns, budget=budget, metric=score, options=options).save(out)
     echo(f'report: {report}\nmodel:  {out}  (to try it: epigram predict {out} "a text")')

@@ -253,7 +253,7 @@ def _describe_conflicts(scan: RowScan, found: pl.DataFrame) -> dict[str, Any]:
     return {
         "texts": dict(texts.group_by("split", maintain_order=True).len().iter_rows()),
         "examples": texts.head(EXAMPLES)
-        .with_columns(text=pl.col("exact").str.slice(0, violations.MAX_VALUE_LENGTH))
+        .with_columns(text=violations.shorten(pl.col("exact")))
         .drop("exact")
         .to_dicts(),
     }

@@ -53,6 +53,12 @@ MAX_LISTED = 20  # violations listed in a message
 MAX_VALUE_LENGTH = 60  # characters of a value that are shown
 
 
+def shorten(text: pl.Expr) -> pl.Expr:
+    """Return at most MAX_VALUE_LENGTH characters of each text, and … for further ones."""
+    rest = pl.when(text.str.len_chars() > MAX_VALUE_LENGTH).then(pl.lit("…")).otherwise(pl.lit(""))
+    return text.str.slice(0, MAX_VALUE_LENGTH) + rest
+
+
 def row_violations(rows: pl.DataFrame, column: str, rule: str) -> pl.DataFrame:
     """Return one violation for each of `rows`, with the value of `column`."""
     value = pl.col(column)
@@ -63,7 +69,7 @@ def row_violations(rows: pl.DataFrame, column: str, rule: str) -> pl.DataFrame:
         "file",
         pl.col("line").cast(pl.Int64),
         column=pl.lit(column),
-        value=value.cast(pl.String).str.slice(0, MAX_VALUE_LENGTH),
+        value=shorten(value.cast(pl.String)),
         rule=pl.lit(rule),
     )
 

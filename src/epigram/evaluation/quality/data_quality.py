@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from epigram.core.files import atomic_file, write_json
+from epigram.core.masking import masked_value
 from epigram.evaluation.comparison.formats import percent
 from epigram.evaluation.quality.learning_curve import LearningCurve
 
@@ -82,7 +83,8 @@ def _write_csv(path: Path, kind: type[Suspect] | type[Pair], records: Sequence[S
 
     columns = {"int": pl.Int64, "float": pl.Float64, "str": pl.String}
     schema = {name: columns[str(hint)] for name, hint in kind.__annotations__.items()}
-    frame, _ = escape_formulas(pl.DataFrame([asdict(record) for record in records], schema))
+    rows = [{name: masked_value(value) for name, value in asdict(record).items()} for record in records]
+    frame, _ = escape_formulas(pl.DataFrame(rows, schema))
     with atomic_file(path) as temporary:
         frame.write_csv(temporary, float_precision=4)
 

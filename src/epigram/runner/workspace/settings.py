@@ -22,6 +22,7 @@ from epigram.evaluation.settings import (
     EvaluateSettings,
     ExamineSettings,
     MetricSetting,
+    ReportSettings,
 )
 from epigram.models.settings import System
 from epigram.pruning.settings import PruneSettings
@@ -116,6 +117,7 @@ class Settings(Strict):
     evaluate: EvaluateSettings = field(default_factory=EvaluateSettings)
     ensemble: EnsembleSettings = field(default_factory=EnsembleSettings)
     compare: CompareSettings = field(default_factory=CompareSettings)
+    report: ReportSettings = field(default_factory=ReportSettings)
     retrain: RetrainSettings = field(default_factory=RetrainSettings)
     drift: DriftSettings = field(default_factory=DriftSettings)
 
