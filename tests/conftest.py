@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from epigram.core import masking
 from tests.support.counting import pytest_terminal_summary  # noqa: F401  a pytest hook
 from tests.support.order import long_files_first
 
@@ -31,3 +32,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.extended)
     if hasattr(config, "workerinput"):
         items[:] = long_files_first(items)
+
+
+@pytest.fixture(autouse=True)
+def nothing_masked() -> None:
+    """Forget what an earlier test of this process has masked."""
+    masking.mask([])

@@ -134,6 +134,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("fit texts.txt --out one", "--group who", {"fit.group": "who"}),
     ("fit texts.txt --out one", "--time day", {"fit.time": "day"}),
     ("fit texts.txt --out one", "--ordered bad,good", {"fit.ordered": ["bad", "good"]}),
+    ("fit texts.txt --out one", "--mask email,id", {"fit.mask": ["email", "id"]}),
     (
         "fit texts.txt --out one",
         "--out other",
