@@ -52,6 +52,10 @@ Group = Annotated[
 Time = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Column of times or numbers: the newest rows are the test split.")
 ]
+Slice = Annotated[
+    str,
+    typer.Option("--slice", metavar="COLUMNS", help="Columns, such as channel,date: the report scores each value."),
+]
 Sheet = Annotated[
     str | None, typer.Option(metavar="NAME", help="Sheet of a workbook (.xlsx). Default: the only one with rows.")
 ]

@@ -163,7 +163,7 @@ def _metrics(
         confusion=texts.confusion(),
         calibration=mean([seed.calibration for seed in seeds]),
         reliability=reliability(*texts.confidences(), settings.bins),
-        slices=slices(test.ranked, truth.texts, truth.in_train, **intervals),
+        slices=slices(test.ranked, truth.texts, truth.in_train, truth.columns, **intervals),
         mistakes=most_confident_errors(texts, target.labels, truth.rows, truth.texts, settings.surest_errors),
         tokens=token_metrics(test, seeds, **intervals),
         coverage=coverage_curve(dev.texts, texts),

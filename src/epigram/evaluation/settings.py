@@ -95,6 +95,4 @@ class CompareSettings(Strict):
 class ReportSettings(Strict):
     """What is masked in reports, artifacts, logs and printed lines."""
 
-    mask: list[Kind] = field(
-        default_factory=list
-    )  # kinds whose letters and digits are shown as dots; docs/trust.md explains them
+    mask: list[Kind] = field(default_factory=list)  # kinds that are shown as dots: docs/trust.md

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -47,6 +47,7 @@ class GoldSplit:
     words: Words | None = None  # None if the corpus labels no words
     folds: Ints | None = None  # (N,)
     groups: Ints | None = None  # (N,)
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)  # (N,) values each, of columns to report by
 
 
 @dataclass(frozen=True, kw_only=True)

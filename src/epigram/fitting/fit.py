@@ -34,6 +34,7 @@ def fit(
     label: str = "label",
     group: str | Iterable[Any] | None = None,
     time: str | Iterable[Any] | None = None,
+    slices: Sequence[str] | Mapping[str, Iterable[Any]] = (),
     ordered: Iterable[Any] | None = None,
     budget: str = "1m",
     metric: str | Mapping[str, Any] = AUTO,
@@ -48,7 +49,8 @@ def fit(
     `label` (several columns `text` are joined), or a folder with a folder of texts for each label. `options` say how a
     file is read where this is not detected: encoding, separator, sheet. A column named split, or with the names of
     splits, gives the splits; without one they are drawn. `group` is a column, or a value for each text: no value, for
-    example no author, is in two splits or folds. `time` is one by which the newest texts are held out. `ordered` are
+    example no author, is in two splits or folds. `time` is one by which the newest texts are held out. The report has
+    the score of each value of the columns `slices` (with `labels`, a mapping to the values of each text). `ordered` are
     the labels in their order, if they have one and are no numbers. The `metric`, as in params.yaml (docs/settings.md),
     chooses the model; by default, it is the score of the task. The `budget` (90s, 20m, 1h) is the time until the model
     is returned. The first system is the best one by experience that fits into the time, and is trained to its end; what
@@ -62,6 +64,7 @@ def fit(
     steps = Steps(Path(place.name), StepSettings(metric=read_metric(metric, "fit"), report=report))
     with masking(report.mask), _printer(steps.folder / LOG, verbose=verbose) as say:
         columns: dict[str, Any] = {"text": text, "label": label, "group": group, "time": time, "ordered": ordered}
+        columns["slices"] = slices
         raw = steps.folder / "raw"
         for note in write_raw(data, labels, **columns, language=language, folder=raw, options=dict(options or {})):
             say(f"note: {note}")

@@ -32,6 +32,7 @@ def write_raw(
     folder: Path,
     group: Any = None,
     time: Any = None,
+    slices: Sequence[str] | Mapping[str, Iterable[Any]] = (),
     ordered: Iterable[Any] | None = None,
     options: Options | None = None,
 ) -> list[str]:
@@ -39,8 +40,8 @@ def write_raw(
 
     `data` is a table, a folder with a folder per label, a frame (polars, pandas or another one that narwhals knows)
     with the columns `text` and `label`, or texts with as many `labels`: one for each text, or a list of them. `group`
-    or `time` is a column, or has a value for each text. `ordered` are the labels in their order. `options` are known
-    options of the table's reader.
+    or `time` is a column, or has a value for each text; `slices` are columns, or map names to such values. `ordered`
+    are the labels in their order. `options` are known options of the table's reader.
     Raises ParameterError for texts and labels that do not fit together, and the errors of `inspect`.
     """
     from epigram.data.sources.inspection import inspect
@@ -51,7 +52,10 @@ def write_raw(
     if labels is None and (listed := [name for name, given in keys.items() if not isinstance(given, str)]):
         raise ParameterError(f"fit: {listed[0]} is {type(keys[listed[0]]).__name__}; expected the name of a column")
     named = keys if labels is None else {name: name for name in keys}
+    if isinstance(slices, Mapping) == (labels is None) and slices:
+        raise ParameterError(f"fit: slices is {type(slices).__name__}; expected column names, or with labels a mapping")
     columns = {"text": column_names(text), "label": label, "split": None, "label_separator": None, **named}
+    columns["keep"] = list(slices)
     if isinstance(data, (str, Path)):
         if labels is not None:
             raise ParameterError(f"fit: {str(data)!r} is a file, and labels are given; pass label='COLUMN' instead")
@@ -62,9 +66,9 @@ def write_raw(
         if labels is not None and len(names) > 1:
             raise ParameterError(f"fit: text is {names}, and texts are given; columns are joined in a frame or a file")
         if labels is None:
-            frame = _frame(data, names, [label, *named.values()])
+            frame = _frame(data, names, [label, *named.values(), *slices])
         else:
-            frame = _columns(data, labels, names[0], label, keys)
+            frame = _columns(data, labels, names[0], label, keys | dict(slices))
         frame.write_parquet(file)
         found = inspect(file, columns)
     if found.task == "tokens":

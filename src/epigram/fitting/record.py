@@ -46,6 +46,7 @@ class FitRecord(Strict):
     read: ReadOptions
     params: dict[str, Any]
     ordered: list[str] = field(default_factory=list)  # the labels, if they are not sorted
+    slices: list[str] = field(default_factory=list)  # columns by whose values the report has scores
 
     @classmethod
     def of(cls, model: Path) -> FitRecord:
@@ -64,7 +65,13 @@ class FitRecord(Strict):
         kind = formats().get(file_suffix(data), {}).get("reader")
         options = {name: self.read[name] for name in FILE_OPTIONS if name in self.read and kind == self.read["reader"]}
         columns = {name: self.read[name] for name in ("text", "label", *SPLIT_KEYS) if name in self.read}
-        return {**columns, "ordered": self.ordered or None, "language": self.language, "options": options}
+        return {
+            **columns,
+            "slices": self.slices,
+            "ordered": self.ordered or None,
+            "language": self.language,
+            "options": options,
+        }
 
     def check_texts(self, model: Path, data: Path) -> None:
         """Raise DataError if the file `data` gives other rows than the `model` was trained and evaluated on."""
@@ -96,7 +103,7 @@ def write_record(steps: Steps, systems: Mapping[str, dict[str, Any]], chosen: st
         **{name: _set_values(each) if is_dataclass(each) else each for name, each in sections.items()},
     }
     ordered = [] if source.labels == in_usual_order(source.labels) else source.labels
-    record = FitRecord(language=source.language, read=source.read, params=params, ordered=ordered)
+    record = FitRecord(language=source.language, read=source.read, params=params, ordered=ordered, slices=source.keep)
     manifest.write(steps.chosen, {**manifest.read_facts(steps.chosen), KEY: asdict(record)})
 
 

@@ -59,7 +59,7 @@ def first_screen(summary: Summary, metrics: Metrics, findings: Findings) -> Firs
     certainty = [" ".join(_reached(summary, row, metrics)), _separation(summary)]
     warnings = [*_leaks(metrics, findings), *_uncertain(summary, row, metrics), _noise(findings)]
     steps = _steps(findings, weakest, row.macro_f1)
-    parts = (certainty, warnings, [*failures, *_confusion(metrics)], steps)
+    parts = (certainty, warnings, [*failures, *_confusion(metrics), _worst_slice(metrics)], steps)
     return FirstScreen(*([sentence for sentence in each if sentence] for each in parts))
 
 
@@ -172,6 +172,21 @@ def _confusion(metrics: Metrics) -> list[str]:
         f"The most frequent error: {pair.rows:,} of {gold:,} “{pair.gold}” texts get the label "
         f"“{pair.predicted}”{together}."
     ]
+
+
+def _worst_slice(metrics: Metrics) -> str:
+    """Return the value of a kept column with the lowest score, if its interval is below the score of all texts."""
+    every = metrics.test_score.value
+    below = [part for part in metrics.slices if part.kind == "column" and part.score.high < every]
+    if not below:
+        return ""
+    worst = min(below, key=lambda part: part.score.value)
+    ends = " to ".join(ends_of(metrics.score, worst.score.low, worst.score.high))
+    return (
+        f"Of {worst.column}, “{worst.name}” is worst: {title_of(metrics.score)} "
+        f"{score_text(metrics.score, worst.score.value)} ({ends}) on its {worst.rows:,} test texts, "
+        f"{score_text(metrics.score, every)} on all."
+    )
 
 
 def _steps(found: Findings, weakest: ClassScores | None, mean: float) -> list[str]:

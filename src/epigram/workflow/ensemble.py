@@ -82,6 +82,7 @@ def evaluated_split(evaluation: Evaluated, corpus: ValidatedCorpus, name: SplitN
         in_train=in_train,
         words=words,
         folds=known.folds,
+        columns=corpus.slice_values(split, known.rows),
         groups=found.select(loose_text()).to_series().rank("dense").to_numpy(),
     )
 

@@ -100,6 +100,7 @@ def gold_split(view: View, corpus: ValidatedCorpus, name: str) -> GoldSplit:
         in_train=np.zeros(len(part), np.bool_) if part.in_train is None else np.array(part.in_train),
         words=gold_words(rows, view, corpus.folder / f"{name}.parquet") if view.token_labels else None,
         folds=view.fold_numbers() if name == "train" else None,
+        columns=corpus.slice_values(name, np.array(part.rows)),
     )
 
 

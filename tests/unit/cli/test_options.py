@@ -134,6 +134,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("fit texts.txt --out one", "--group who", {"fit.group": "who"}),
     ("fit texts.txt --out one", "--time day", {"fit.time": "day"}),
     ("fit texts.txt --out one", "--ordered bad,good", {"fit.ordered": ["bad", "good"]}),
+    ("fit texts.txt --out one", "--slice shop,day", {"fit.slices": ["shop", "day"]}),
     ("fit texts.txt --out one", "--mask email,id", {"fit.mask": ["email", "id"]}),
     (
         "fit texts.txt --out one",
@@ -201,6 +202,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("sign MODEL --key one.pem", "--key other.pem", {"sign.key": Path("other.pem")}),
     ("add rows.csv", "--text title,body", {"add_source.text": ["title", "body"]}),
     ("add rows.csv", "--label stars", {"add_source.label": "stars"}),
+    ("add rows.csv", "--slice shop,day", {"add_source.slices": ["shop", "day"]}),
     ("add rows.csv", "--split part", {"add_source.split": "part"}),
     ("add rows.csv", "--no-split", {"add_source.split": ""}),
     ("add rows.csv", "--label-separator |", {"add_source.label_separator": "|"}),

@@ -11,7 +11,7 @@ from epigram.evaluation.metrics.decisions import predict_labels
 from epigram.evaluation.metrics.intervals import distinct_rows
 from epigram.evaluation.metrics.mistakes import cells, most_confident_errors
 from epigram.evaluation.metrics.row_scores import RowScores
-from epigram.evaluation.metrics.slices import length_slices, slices
+from epigram.evaluation.metrics.slices import column_slices, length_slices, slices
 from epigram.evaluation.tokens.token_metrics import examples
 from epigram.evaluation.tokens.tokens import LabelledWords
 from epigram.evaluation.tokens.word_predictions import Words
@@ -144,23 +144,42 @@ def test_texts_of_one_length_make_one_slice():
 
 def test_leaked_rows_are_scored_apart():
     in_train = np.arange(100) < 30
-    found = slices(right(in_train), ["x"] * 100, in_train, resamples=100, confidence=0.95)
+    found = slices(right(in_train), ["x"] * 100, in_train, {}, resamples=100, confidence=0.95)
     leak = {part.name: (part.rows, part.score.value) for part in found if part.kind == "leak"}
     assert leak == {"also in train": (30, 1.0), "not in train": (70, 0.0)}
 
 
 def test_without_a_leak_there_is_no_leak_slice():
-    found = slices(right(np.ones(8)), list("abcdefgh"), np.zeros(8, bool), resamples=50, confidence=0.95)
+    found = slices(right(np.ones(8)), list("abcdefgh"), np.zeros(8, bool), {}, resamples=50, confidence=0.95)
     assert {part.kind for part in found} == {"length"}
 
 
 def test_a_fully_leaked_test_set_has_no_empty_slice():
-    found = slices(right(np.ones(4)), list("abcd"), np.ones(4, bool), resamples=50, confidence=0.95)
+    found = slices(right(np.ones(4)), list("abcd"), np.ones(4, bool), {}, resamples=50, confidence=0.95)
     assert [part.name for part in found if part.kind == "leak"] == ["also in train"]
 
 
 def test_length_is_counted_in_characters():
     found = slices(
-        right(np.ones(4)), ["好", "好吃", "好吃吗", "好吃吗😀"], np.zeros(4, bool), resamples=9, confidence=0.9
+        right(np.ones(4)), ["好", "好吃", "好吃吗", "好吃吗😀"], np.zeros(4, bool), {}, resamples=9, confidence=0.9
     )
     assert [part.name for part in found] == ["1 to 2 characters", "3 characters", "4 characters"]
+
+
+def test_a_column_has_a_slice_of_each_value_and_one_of_the_rare_ones() -> None:
+    """Texts of the web are right, of the app wrong, and of the nine texts of the phone and the one of a fax, one is."""
+    values = ["app"] * 30 + ["web"] * 50 + ["phone"] * 9 + ["fax"] + [""] * 10
+    correct = np.repeat([0, 1, 0, 1, 1], [30, 50, 9, 1, 10])
+    found = slices(right(correct), ["x"] * 100, np.zeros(100, bool), {"by": values}, resamples=50, confidence=0.95)
+    parts = [(part.column, part.name, part.rows, part.score.value) for part in found if part.kind == "column"]
+    assert parts == [
+        ("by", "web", 50, 1.0),
+        ("by", "app", 30, 0.0),
+        ("by", "no value", 10, 1.0),
+        ("by", "2 other values", 10, 0.1),
+    ]
+
+
+@pytest.mark.parametrize("values", [["a"] * 50, [str(n) for n in range(50)]])
+def test_a_column_of_one_value_or_of_rare_ones_has_no_slices(values: list[str]) -> None:
+    assert column_slices(values) == []

@@ -16,11 +16,12 @@ import pytest
 import epigram
 from epigram.core.errors import EpigramError, ParameterError
 from epigram.core.files import write_json
-from epigram.evaluation.records.results import Metrics
+from epigram.evaluation.records.results import Metrics, read_metrics
 from epigram.fitting import estimates
 from epigram.fitting import search as searching
 from epigram.fitting.estimates import Estimates
 from epigram.fitting.fitted_model import FittedModel
+from epigram.fitting.record import FitRecord
 from epigram.fitting.steps import Steps, StepSettings
 from epigram.fitting.systems import RATES, Candidate, Facts, baseline, fine_tuned, ordered
 from epigram.inference.tables import predict_table
@@ -131,6 +132,31 @@ def test_addresses_and_phone_numbers_are_in_no_file_that_people_read(
     assert "user000@mail.com" in (model.steps.folder / "examined" / "quality.json").read_text(encoding="utf-8")
     with pytest.raises(ParameterError, match=r"^fit: mask\.0 is 'mail'"):
         epigram.fit(texts, labels, mask=["mail"])
+
+
+@pytest.mark.usefixtures("no_encoder")
+def test_the_report_has_the_scores_of_each_value_of_a_column(tmp_path: Path) -> None:
+    """Each channel has half of the 60 texts, January 40 and March 20; the columns reach the project of the model."""
+    texts, labels = shop()
+    days = [f"2024-{'0' if place % 3 else ''}{1 if place % 3 else 3}-{1 + place % 28}" for place in range(60)]
+    model = epigram.fit(
+        texts, labels, slices={"channel": ["app", "web"] * 30, "day": days}, budget="60s", verbose=False
+    )
+    found = [each for each in read_metrics(model.steps.folder / "evaluated" / model.name).slices if each.column]
+    assert [(each.column, each.name, each.rows) for each in found] == [
+        *(("channel", "app", 30), ("channel", "web", 30), ("day", "2024-01", 40), ("day", "2024-03", 20))
+    ]
+    page = model.report(show=False).read_text(encoding="utf-8")
+    assert "<h3>By channel</h3>" in page and '<th>2024-03</th><td class="number">20</td>' in page
+    assert FitRecord.of(model.save(tmp_path / "model")).slices == ["channel", "day"]
+    frame = pl.DataFrame({"text": texts, "label": labels, "channel": ["app", "web"] * 30})
+    with pytest.raises(ParameterError, match="no column 'chanel'"):
+        epigram.fit(frame, slices=["chanel"])
+    with pytest.raises(ParameterError, match="slices is dict; expected column names"):
+        epigram.fit(frame, slices={"channel": ["app"] * 60})
+    frame.write_csv(tmp_path / "rows.csv")
+    with pytest.raises(ParameterError, match=r"--slice is 'chanel'; the other columns of .*rows.csv are: channel"):
+        epigram.fit(tmp_path / "rows.csv", slices=["chanel"])
 
 
 @pytest.mark.usefixtures("no_encoder")

@@ -8,7 +8,7 @@ import pytest
 
 from epigram.core.config_types import validate_as
 from epigram.evaluation.comparison.comparison import compare
-from epigram.evaluation.records.results import Evaluated
+from epigram.evaluation.records.results import Evaluated, Interval, Slice
 from epigram.evaluation.records.summary import Corpus
 from epigram.report.first_screen import Findings, FirstScreen, first_screen
 from tests.support.evaluation_samples import corpus, cost, system
@@ -148,3 +148,16 @@ def test_the_texts_that_choose_are_dev_or_all_folds_of_train() -> None:
         first = first_screen(summary, evaluations[0].metrics, NOTHING)
         assert first.certainty[1].startswith(f"{count} texts cannot separate good (99.0) and near (97.0)")
         assert f"{count} development texts cannot separate it from near (97.0%)" in summary.verdict
+
+
+@pytest.mark.parametrize(("high", "said"), [(0.97, True), (0.99, False)])
+def test_the_worst_value_of_a_column_is_named_if_its_interval_is_below_the_score(high: float, said: bool) -> None:
+    """98 of 100 test texts are right."""
+    made = system("good", wrong(1), [{1, 2}])
+    columns = [
+        Slice(kind="column", column="by", name=name, rows=30, score=Interval(value=value, low=0.5, high=high))
+        for name, value in (("web", 0.95), ("app", 0.9))
+    ]
+    found = screen(replace(made, metrics=replace(made.metrics, slices=[*made.metrics.slices, *columns])))
+    sentence = f"Of by, “app” is worst: accuracy 90.0 (50.0 to {100 * high:.1f}) on its 30 test texts, 98.0 on all."
+    assert (sentence in found.failures) == said

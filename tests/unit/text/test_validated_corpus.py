@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -53,6 +55,23 @@ def test_a_frame_has_all_rows_or_random_ones_in_order(corpus: ValidatedCorpus) -
     (corpus.folder / "test.parquet").write_bytes(b"PAR1")
     with pytest.raises(DataError, match=r"test\.parquet cannot be read"):
         corpus.frame("test", "text")
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (["2024-1-31", "2024-11-02 10:00", None], ["2024-01", "2024-11", ""]),
+        (["2024年1月31日", "2024/02/01", "2024.03.01"], ["2024-01", "2024-02", "2024-03"]),
+        (["soon", "2024-1-31", "2024-02-01"], ["soon", "2024-1-31", "2024-02-01"]),
+        ([3, None, 1], ["3", "", "1"]),
+    ],
+)
+def test_the_values_of_a_column_are_texts_and_dates_are_months(
+    corpus: ValidatedCorpus, values: list[object], shown: list[str]
+) -> None:
+    pl.DataFrame({"row": [5, 6, 7], "by": values}).write_parquet(corpus.folder / "test.parquet")
+    found = replace(corpus, slices=["by"]).slice_values("test", np.array([7, 5]))
+    assert found == {"by": [shown[2], shown[0]]} and corpus.slice_values("test", np.array([7])) == {}
 
 
 def test_a_sample_of_alternating_labels_has_both_in_their_shares(corpus: ValidatedCorpus) -> None:

@@ -14,6 +14,7 @@ from epigram.cli.options import (
     Ordered,
     Separator,
     Sheet,
+    Slice,
     Text,
     Time,
     file_options,
@@ -30,6 +31,7 @@ def main(
     label: Annotated[str, typer.Option(help="Column of the labels.")] = "label",
     group: Group = None,
     time: Time = None,
+    slices: Slice = "",
     ordered: Ordered = None,
     budget: Annotated[str, typer.Option(metavar="TIME", help="Time until the model is written.")] = "1m",
     metric: Annotated[str, typer.Option(help="Score that chooses the model, as `metric` in params.yaml.")] = "auto",
@@ -56,6 +58,6 @@ def main(
     columns: dict[str, Any] = {"text": split_list(text), "label": label, "group": group, "time": time}
     order, kinds = None if ordered is None else split_list(ordered), split_list(mask)
     masking.mask(kinds)  # also in the messages of errors
-    columns |= {"ordered": order, "language": language, "mask": kinds}
+    columns |= {"ordered": order, "language": language, "mask": kinds, "slices": split_list(slices)}
     fit(file, **columns, budget=budget, metric=score, options=options).save(out)
     echo(f'report: {report}\nmodel:  {out}  (to try it: epigram predict {out} "a text")')

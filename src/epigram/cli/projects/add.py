@@ -8,7 +8,19 @@ from typing import Annotated, Literal
 
 import typer
 
-from epigram.cli.options import TABLES, Encoding, Group, Ordered, Separator, Sheet, Text, Time, file_options, split_list
+from epigram.cli.options import (
+    TABLES,
+    Encoding,
+    Group,
+    Ordered,
+    Separator,
+    Sheet,
+    Slice,
+    Text,
+    Time,
+    file_options,
+    split_list,
+)
 from epigram.core.errors import ParameterError
 from epigram.process.display import echo
 
@@ -23,6 +35,7 @@ def main(
     no_split: Annotated[bool, typer.Option("--no-split", help="Use no column as split.")] = False,
     group: Group = None,
     time: Time = None,
+    slices: Slice = "",
     label_separator: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Separator of several labels of a text, or [] for lists.")
     ] = None,
@@ -57,6 +70,7 @@ def main(
         split="" if no_split else split,
         group=group,
         time=time,
+        slices=split_list(slices),
         label_separator=label_separator,
         ordered=None if ordered is None else split_list(ordered),
         language=language,

@@ -63,7 +63,7 @@ def with_own_keys(
     keys leave out rows, the number of rows in the file says nothing about the number that is read, so `rows` is empty.
     """
     old: Any = read_yaml(description)
-    own = {key: value for key, value in old.items() if key not in OF_FILE}
+    own = {key: value for key, value in old.items() if key not in OF_FILE and not (key == "keep" and "keep" in values)}
     if not keep_language:
         own["language"] = values["language"]
     read = {key: value for key, value in old["read"].items() if key not in OF_READ}
@@ -97,6 +97,7 @@ def add_source(
     split: str | None = None,
     group: str | None = None,
     time: str | None = None,
+    slices: Sequence[str] = (),
     label_separator: str | None = None,
     ordered: Sequence[str] | None = None,
     language: Literal["zh", "en"] | None = None,
@@ -106,7 +107,8 @@ def add_source(
 ) -> AddedSource:
     """Describe `file`, a table or a folder with a folder per label, as the source `name`.
 
-    `text`, `label`, `split`, `group` and `time` are column names; several columns `text` are joined. If `split` is
+    `text`, `label`, `split`, `group`, `time` and `slices` are column names; several columns `text` are joined, and the
+    scores are also reported for each value of `slices`. If `split` is
     None, a column of split names is used; "" is no column. `ordered` are the labels in their order. If `language` is
     None, it is guessed. The encoding and the separator are detected, unless `options` has them, and also whether
     quotation marks are plain characters. The description records all of these, and `names` of labels with invisible
@@ -126,8 +128,8 @@ def add_source(
             f"--name is {name!r}; choose a name that does not end with {GROWING_SUFFIX}, as those of epigram retrain do"
         )
     known = known_checksums(description, replace=replace)
-    columns = {"text": column_names(text), "label": label, "split": split, "group": group, "time": time}
-    columns["label_separator"] = label_separator
+    columns: dict[str, Any] = {"text": column_names(text), "label": label, "split": split, "group": group, "time": time}
+    columns |= {"label_separator": label_separator, "keep": list(slices)}
     about = f"{shown(file.name)}, added with epigram add"
     with inspect_any(file, columns | (options or {})) as (table, found):
         _write(table, description, found.in_order(ordered), about, language, known, root, ordered=ordered is not None)

@@ -97,11 +97,16 @@ def inspect_any(path: Path, options: Options) -> Iterator[tuple[Path, Inspection
 def inspect(file: Path, options: Options) -> Inspection:
     """Inspect `file`, of which `options` name the columns; without `split`, a column with the names of splits is used.
 
-    Raises DataError for a file that cannot be read, with unknown splits or with fewer than two labels, ParameterError
-    for a column that is unlikely to hold labels, InputMissingError for a missing file.
+    `keep` lists further columns. Raises DataError for a file that cannot be read, with unknown splits or with fewer
+    than two labels, ParameterError for a column that is unlikely to hold labels, or for one of `keep` that is missing,
+    InputMissingError for a missing file.
     """
-    read = tables.detect(file, {key: value for key, value in options.items() if value})
+    keep = list(options.get("keep") or [])
+    read = tables.detect(file, {key: value for key, value in options.items() if value and key != "keep"})
     content, notes = _read(file, read), list[str]()
+    if missing := [name for name in keep if name not in content.sample.columns]:
+        others = list_names(content.sample.columns) or "none"
+        raise ParameterError(f"--slice is {shown(repr(missing[0]))}; the other columns of {file} are: {others}")
     if options["split"] is None:
         column, notes = _choose_split(content.values)
         read |= {"split": column} if column is not None else {}
@@ -112,9 +117,9 @@ def inspect(file: Path, options: Options) -> Inspection:
         rows, content = content.rows.height, _read(file, read)
         if rejected := rows - content.rows.height:
             notes.append(f"rows that are not accepted in the column {name!r} are left out: {rejected:,}")
-    keep = [LABELLED_BY] if content.values.get(LABELLED_BY, {""}) != {""} else []
-    if keep:
-        rows, content = content.rows.height, _read(file, read | {"keep": keep})
+    if content.values.get(LABELLED_BY, {""}) != {""}:
+        keep = list(dict.fromkeys([*keep, LABELLED_BY]))
+        rows, content = content.rows.height, _read(file, read | {"keep": [LABELLED_BY]})
         notes.append(_machine_note(content.rows, rows - content.rows.height))
     if not any(name in read for name in ("split", *SPLIT_KEYS)):
         notes += _key_hint(content.sample)
@@ -124,7 +129,7 @@ def inspect(file: Path, options: Options) -> Inspection:
     splits = _find_splits(frame, file) if "split" in frame.columns else {}
     if "label" not in frame.columns:
         notes += _garbled_notes(frame)
-        return Inspection(read, frame.height, guess_language(frame["text"]), "tokens", [], splits, notes)
+        return Inspection(read, frame.height, guess_language(frame["text"]), "tokens", [], splits, notes, keep)
     lists = _count_labels(frame["label"])
     labels = rows_by_label(lists)
     if names := {label: name for label in labels if (name := visible_label(label)) != label}:

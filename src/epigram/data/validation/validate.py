@@ -116,12 +116,14 @@ def validate(
         *corpus_notes.labels_to_check(label_codes.list_counts(results.kept != NO_SPLIT), multi=source.task == "multi"),
     ]
     parts, flagged = _output_parts(rows, split, after, fold)
-    corpus = replace(_describe_corpus(source, labels, token_labels, parts, flagged, notes), folds=folds)
+    sliced = [name for name in (*source.keep, "time") if name in rows.schema and not rows.schema[name].is_nested()]
+    described = _describe_corpus(source, labels, token_labels, parts, flagged, notes)
+    corpus = replace(described, folds=folds, slices=sliced)
     measured = corpus_statistics(
         parts, classes, {name: count_repeats(part) for name, part in after.items()}, source.language
     )
     by_machine = measured["machine_labels"]
-    notes += data_report.machine_labels(by_machine, measured["rows"])
+    notes += corpus_notes.machine_labels(by_machine, measured["rows"])
     corpus = replace(corpus, machine_labels=by_machine, notes=notes)
     tokens = {name: token_label_counts(part) for name, part in parts.items() if token_labels}
     found = {

@@ -161,10 +161,11 @@ class TokenMetrics:
 class Slice:
     """Score of a part of the test set."""
 
-    kind: Literal["length", "leak"]
-    name: str
+    kind: Literal["length", "leak", "column"]
+    name: str  # of a column, the value
     rows: int
     score: Interval
+    column: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,6 +44,7 @@ class ValidatedCorpus:
     test_in_train: int = 0
     machine_labels: dict[str, int] = field(default_factory=dict)  # number of rows of each split that a machine labelled
     folds: int = 0  # folds of train; if there are any, dev has no rows
+    slices: list[str] = field(default_factory=list)  # columns by whose values the scores are reported too
 
     @classmethod
     def read(cls, folder: Path) -> ValidatedCorpus:
@@ -110,6 +111,13 @@ class ValidatedCorpus:
         frame = self.frame(split, "row", *columns)
         return pl.DataFrame({"row": rows}).join(frame, on="row", how="left", maintain_order="left")
 
+    def slice_values(self, split: str, rows: NDArray[np.integer[Any]]) -> dict[str, list[str]]:
+        """Return the values of the columns `slices` in the given rows, as text; of dates, the months."""
+        if not self.slices:
+            return {}
+        found = self.frame_of(split, rows, *self.slices).select(pl.col(self.slices).cast(pl.String).fill_null(""))
+        return {column.name: _months(column).to_list() for column in found}
+
     def texts(self, split: str) -> Iterator[Sequence[str]]:
         """Return an iterator over the texts of a split, in batches."""
         return (batch["text"].to_list() for batch in self.batches(split, "text"))
@@ -158,6 +166,13 @@ class ValidatedCorpus:
         if not path.is_file():
             raise InputMissingError(f"{path} is missing: run dvc repro validate")
         return pl.scan_parquet(path, glob=False)
+
+
+def _months(values: pl.Series) -> pl.Series:
+    """Return the months of dates that begin with the year; other values as they are."""
+    parts = values.str.extract_groups(r"^(\d{4})[-/.年](\d{1,2})[-/.月]").struct
+    months = parts.field("1") + "-" + parts.field("2").str.zfill(2)
+    return months.fill_null("") if (months.is_not_null() | (values == "")).all() else values
 
 
 @dataclass(frozen=True, kw_only=True)
