@@ -77,7 +77,7 @@ def test_the_model_of_the_best_seed_is_the_chosen_one(single: Workshop, tmp_path
     (tmp_path / "ensemble").mkdir()
     EnsembleRecord(reason="one system").write(tmp_path / "ensemble")
     own = (tmp_path / folder for folder in ("evaluated", "ensemble", "pruned", "out"))
-    compare_systems([name], CompareSettings(), data / "validated", data / "examined", *own)
+    compare_systems({name: {}}, CompareSettings(), data / "validated", data / "examined", *own)
     assert read_json(tmp_path / "out/chosen/manifest.json")["seed"] == 1
 
 

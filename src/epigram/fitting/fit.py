@@ -71,9 +71,9 @@ def fit(
         search = Search(steps, watch, say)
         with live(search, shown=verbose):
             search.run()
-            summary = steps.compare(list(search.systems), search.examined)
+            settings = {name: candidate.settings for name, candidate in search.systems.items()}
+            summary = steps.compare(settings, search.examined)
         say(summary.verdict)
-    settings = {name: candidate.settings for name, candidate in search.systems.items()}
     write_record(steps, settings, summary.chosen_system)
     return FittedModel(place, steps, summary, settings, search.left_out)
 

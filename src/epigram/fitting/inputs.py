@@ -68,7 +68,9 @@ def write_raw(
         if labels is None:
             frame = _frame(data, names, [label, *named.values(), *slices])
         else:
-            frame = _columns(data, labels, names[0], label, keys | dict(slices))
+            frame = _columns(
+                data, labels, names[0], label, keys | (dict(slices) if isinstance(slices, Mapping) else {})
+            )
         frame.write_parquet(file)
         found = inspect(file, columns)
     if found.task == "tokens":

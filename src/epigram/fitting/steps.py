@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -107,8 +107,11 @@ class Steps:
         evaluate_models(name, *evaluation, validated, encoded, pruned, evaluated, speed=speed)
         return read_metrics(evaluated)
 
-    def compare(self, names: Sequence[str], rows: int) -> Summary:
-        """Combine and compare the trained systems, choose one and write the report; examine `rows` training texts."""
+    def compare(self, systems: Mapping[str, dict[str, Any]], rows: int) -> Summary:
+        """Combine and compare the trained `systems`, settings by name, choose one and write the report.
+
+        `rows` training texts are examined.
+        """
         from epigram.workflow.compare import compare_systems
         from epigram.workflow.ensemble import combine_systems
         from epigram.workflow.examine import examine_corpus
@@ -120,9 +123,9 @@ class Steps:
         settings = self.settings
         examine_corpus(replace(settings.examine, rows=rows), validated, examined)
         combine_systems(
-            names, settings.ensemble, settings.evaluate, validated, evaluated, pruned, ensemble, speed=speed
+            list(systems), settings.ensemble, settings.evaluate, validated, evaluated, pruned, ensemble, speed=speed
         )
-        compare_systems(names, settings.compare, validated, examined, evaluated, ensemble, pruned, compared)
+        compare_systems(systems, settings.compare, validated, examined, evaluated, ensemble, pruned, compared)
         return self._with_speed(read_summary(compared / "summary.json"))
 
     def _with_speed(self, summary: Summary) -> Summary:

@@ -160,13 +160,13 @@ def speed(summary: Summary) -> str:
     return svg(data={"values": points}, layer=layers, width=560, height=240)
 
 
-def history(scores: Sequence[tuple[str, float, float, float]], metric: str) -> str:
-    """Draw the score of each run with its interval; `scores` are the name, the value and the ends of each run."""
+def history(scores: Sequence[tuple[str, float, float, float]], metric: str, title: str) -> str:
+    """Draw the score of each run with its interval; `scores` are the name, the value and the ends of each."""
     # a score of a loss is its negative
     points = [{"run": run, "score": abs(value), "low": abs(low), "high": abs(high)} for run, value, low, high in scores]
     x = {"x": {"field": "run", "type": "ordinal", "sort": None, "axis": {"labels": False, "ticks": False}}}
     form = ".3~g" if is_loss(metric) else ".0%"
-    y = {"y": number("score", scale={"zero": False}, axis={"format": form}, title="test score")}
+    y = {"y": number("score", scale={"zero": False}, axis={"format": form}, title=title)}
     layers = [
         mark("rule", x | {"y": number("low"), "y2": {"field": "high"}}, stroke=MUTED, opacity=0.6),
         mark("line", x | y, stroke=ACCENT),

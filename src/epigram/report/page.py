@@ -90,8 +90,12 @@ def render(
     quality_page: str = "",
     students: Mapping[str, StudentRecord] | None = None,
     findings: Findings | None = None,
+    settings: str = "",
 ) -> str:
-    """Return the whole page; `data_page` and `quality_page` are trusted HTML fragments, everything else is escaped."""
+    """Return the whole page; `data_page` and `quality_page` are trusted HTML fragments, everything else is escaped.
+
+    `settings` are of the chosen system, as YAML.
+    """
     return (
         _environment(summary)
         .get_template("report.html.j2")
@@ -103,6 +107,7 @@ def render(
             model=Markup(MODEL),
             ensemble=ensemble,
             students=students or {},
+            settings=settings,
             sections=[_section(systems[row.system], prunings.get(row.system)) for row in summary.rows],
             data_page=Markup(data_page),
             quality_page=Markup(quality_page),

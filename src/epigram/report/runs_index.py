@@ -48,19 +48,27 @@ class IndexedRun:
         return " to ".join(ends_of(self.metric, self.low, self.high))
 
 
-def render_index(runs: Sequence[IndexedRun]) -> str:
-    """Return the page; `runs` are in the order of their ends."""
-    newest = runs[-1]
-    alike = [run for run in runs if (run.dataset, run.metric) == (newest.dataset, newest.metric)]
-    picture = Markup(charts.history([(run.name, run.value, run.low, run.high) for run in alike], newest.metric))
+def render_index(runs: Sequence[IndexedRun], champions: Sequence[IndexedRun] = ()) -> str:
+    """Return the page; `runs` are in the order of their ends, and `champions`, scored on dev, of their promotions."""
     return (
         report_environment()
         .get_template("runs.html.j2")
         .render(
             runs=runs[::-1],
-            newest=newest,
-            picture=picture if len(alike) > 1 else None,
+            newest=runs[-1],
+            picture=_history(runs, "test score"),
+            champions=champions[::-1],
+            champions_picture=_history(champions, "dev score"),
             light=charts.COLOURS,
             dark=DARK,
         )
     )
+
+
+def _history(runs: Sequence[IndexedRun], title: str) -> Markup | None:
+    """Return the chart of the runs with the data set and the metric of the newest one, if there are two or more."""
+    alike = [run for run in runs if (run.dataset, run.metric) == (runs[-1].dataset, runs[-1].metric)]
+    if len(alike) < 2:
+        return None
+    scores = [(f"{number}. {run.name}", run.value, run.low, run.high) for number, run in enumerate(alike, 1)]
+    return Markup(charts.history(scores, runs[-1].metric, title))

@@ -27,9 +27,9 @@ def main() -> None:
 
     folders = map(Path, arguments("VALIDATED", "EXAMINED", "EVALUATED", "ENSEMBLE", "PRUNED", "OUT"))
     params = Params.read(PARAMS)
-    names = list(params.section("systems", dict[str, Any]))
+    systems = params.section("systems", dict[str, Any])
     params.section("report", ReportSettings)  # `Params` has applied it
-    compare_systems(names, params.section("compare", CompareSettings), *folders)
+    compare_systems(systems, params.section("compare", CompareSettings), *folders)
 
 
 if __name__ == "__main__":

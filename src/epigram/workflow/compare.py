@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.core.files import atomic_folder, read_json, write_text
@@ -15,8 +16,9 @@ from epigram.evaluation.records.ensemble_record import ENSEMBLE, EnsembleRecord
 from epigram.evaluation.records.pruning_record import PruningRecord
 from epigram.evaluation.records.results import read_evaluation, read_metrics
 from epigram.evaluation.records.student_record import read_students
-from epigram.evaluation.records.summary import read_corpus, with_sizes, write_summary
+from epigram.evaluation.records.summary import Summary, read_corpus, with_sizes, write_summary
 from epigram.evaluation.settings import CompareSettings
+from epigram.models import manifest
 from epigram.process.display import echo
 from epigram.report.chosen_card import write_chosen_card
 from epigram.report.columns import comparison_markdown
@@ -30,7 +32,7 @@ DOCUMENTS = ("README.md", "history.json", "manifest.json", "out_of_fold.safetens
 
 
 def compare_systems(
-    names: Sequence[str],
+    systems: Mapping[str, Any],
     settings: CompareSettings,
     validated: Path,
     examined: Path,
@@ -39,21 +41,22 @@ def compare_systems(
     pruned: Path,
     out: Path,
 ) -> None:
-    """Compare the systems `names` and the ensemble, choose one, and write `out` with its model and a report.
+    """Compare `systems`, settings by name, and the ensemble, choose one, and write `out` with its model and a report.
 
     The ensemble, if there is one, is compared like a system. Students whose development score is not their own are not
     ranked.
     """
+    names = list(systems)
     if not names:
         raise ParameterError("params.yaml: systems is empty; expected at least one system")
     corpus, about = read_corpus(validated / "corpus.json"), read_json(validated / "report.json")
     record, quality = EnsembleRecord.read(ensemble), read_record(DataQuality, examined / QUALITY)
     folders = [evaluated / name for name in names]
     folders += [ensemble] if record.members else []
-    systems = {metrics.system: metrics for metrics in map(read_metrics, folders)}
+    scored = {metrics.system: metrics for metrics in map(read_metrics, folders)}
     students = read_students(pruned, names)
-    homes = {name: ensemble if name == ENSEMBLE else pruned / name for name in systems}
-    models = {name: homes[name] / f"seed-{metrics.seeds[0].seed}" for name, metrics in systems.items()}
+    homes = {name: ensemble if name == ENSEMBLE else pruned / name for name in scored}
+    models = {name: homes[name] / f"seed-{metrics.seeds[0].seed}" for name, metrics in scored.items()}
     unranked = {name: student.unranked for name, student in students.items() if student.unranked}
     if len(unranked) == len(names):
         raise ParameterError(
@@ -62,18 +65,31 @@ def compare_systems(
         )
     summary = compare(corpus, map(read_evaluation, folders), settings.alpha, settings.prefer, unranked)
     summary = with_sizes(summary, {name: _megabytes(folder) for name, folder in models.items()})
-    prunings = {name: PruningRecord.read(pruned / name) for name in systems}
+    prunings = {name: PruningRecord.read(pruned / name) for name in scored}
     with atomic_folder(out) as temporary:
         write_summary(temporary / "summary.json", summary)
         write_text(temporary / "comparison.md", comparison_markdown(summary))
         findings, quality_page = Findings.of(quality, about["leaks"]["left"]), render_quality(quality, corpus.language)
-        page = render(summary, systems, prunings, render_page(about), record, quality_page, students, findings)
+        settings_page = _settings(summary, systems, record, models[summary.chosen_system])
+        given = record, quality_page, students, findings, settings_page
+        page = render(summary, scored, prunings, render_page(about), *given)
         write_text(temporary / "report.html", page)
         write_quality(temporary, quality)
-        write_plots(temporary, summary, systems, homes)
+        write_plots(temporary, summary, scored, homes)
         _copy_model(homes[summary.chosen_system] / f"seed-{summary.chosen_seed}", temporary / "chosen")
-        write_chosen_card(temporary / "chosen", summary, systems[summary.chosen_system])
+        write_chosen_card(temporary / "chosen", summary, scored[summary.chosen_system])
     echo(summary.verdict)
+
+
+def _settings(summary: Summary, systems: Mapping[str, Any], ensemble: EnsembleRecord, model: Path) -> str:
+    """Return the settings of the chosen system, or of the ensemble's members, and of its training, as YAML."""
+    import yaml
+
+    members = [member.system for member in ensemble.members]
+    chosen = members if summary.chosen_system == ENSEMBLE else [summary.chosen_system]
+    known = {"systems": {name: systems[name] for name in chosen}, "seed": summary.chosen_seed}
+    training = manifest.read_facts(model).get("training")
+    return yaml.safe_dump(known | ({"training": training} if training else {}), sort_keys=False, allow_unicode=True)
 
 
 def _megabytes(folder: Path) -> float:

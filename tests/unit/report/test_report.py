@@ -245,7 +245,19 @@ def test_a_run_is_compared_with_the_run_before(tmp_path):
     before = IndexedRun("zero", "2026-11-27", "sample", "svm", "accuracy", 0.8, 0.7, 0.9)
     render_run(tmp_path / "page.html", tmp_path / "report.html", run | {"previous": before})
     html = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert 'run: <a href="../zero/report.html">zero</a>, svm, accuracy 80.0% (70.0 to 90.0)' in html
+    assert (
+        'run: <a href="../zero/report.html">zero</a>, svm, accuracy 80.0% (70.0 to 90.0); this one: +19.0 points</p>'
+        in html
+    )
+
+
+def test_the_settings_of_the_chosen_system_are_folded_and_shown_not_run() -> None:
+    evaluations = [system("one", [{1}], [{2}]), system("two", [{1, 2, 3}], [{2}])]
+    summary = compare(validate_as(Corpus, corpus()), evaluations, 0.05)
+    systems = {each.metrics.system: each.metrics for each in evaluations}
+    html = render(summary, systems, {}, "", settings=f"systems:\n  one: {{view: {EVIL}}}\n")
+    assert html.count("<details><summary>Settings</summary><pre>systems:\n  one: {view: &lt;script&gt;") == 1
+    assert "Settings" not in page(evaluations)
 
 
 def test_a_run_of_an_edited_tree_says_so(tmp_path):

@@ -41,6 +41,7 @@ def main(
     flow, root = find_flow("retrain", "flows.retrain.retrain"), Path.cwd()
     from epigram.runner.champions import champion
     from epigram.runner.prefect.execution import call_flow
+    from epigram.runner.runs import publish
 
     actions = {"--rollback": rollback, "--show": show, "--rebuild": rebuild, "--forget": forget}
     if len(chosen := [name for name, is_given in actions.items() if is_given]) > 1:
@@ -50,6 +51,7 @@ def main(
     if rollback:
         with champion.lock(root):
             echo(champion.rollback(root))
+        publish.write_index(root / "runs")
     elif show:
         lines = [f"{each}\n  {one_line(each.verdict)}" for each in champion.history(root)]
         echo("\n".join(lines) or "no champion yet")

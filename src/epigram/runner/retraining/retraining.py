@@ -18,7 +18,7 @@ from epigram.runner.retraining.challenge import Challenge
 from epigram.runner.retraining.ingest import Ingestion
 from epigram.runner.retraining.live_data import LiveData, grown_name
 from epigram.runner.retraining.withdrawal import Withdrawal, withdraw
-from epigram.runner.runs.publish import Run
+from epigram.runner.runs.publish import Run, write_index
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.settings import Settings, load
@@ -102,7 +102,9 @@ class TrainedTree:
         """Make the challenger the champion."""
         entry = replace(challenged.challenger, verdict=challenged.decision.reason)
         reference = drift.reference(self.path / entry.model, self.graph)
-        return champion.promote(self.root, self.path, entry, reference)
+        promoted = champion.promote(self.root, self.path, entry, reference)
+        write_index(self.root / "runs")
+        return promoted
 
 
 @contextmanager

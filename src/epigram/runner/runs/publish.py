@@ -129,7 +129,7 @@ def write_run(run: Run, graph: Graph, workspace: Workspace) -> Path:
     if not run.code and not _repeats(run, runs / "latest"):
         set_link(runs / "latest", run.name)
     if run.comparison:
-        _write_index(runs)
+        write_index(runs)
     if folder.name != run.name:
         echo(f"note: runs/{run.name} is a complete run and stays; this one is in runs/{folder.name}", file=sys.stderr)
     return folder
@@ -145,9 +145,10 @@ def _previous(run: Run, latest: Path) -> IndexedRun | None:
     return None
 
 
-def _write_index(runs: Path) -> None:
-    """Write runs/index.html, with all complete runs that have a comparison."""
+def write_index(runs: Path) -> None:
+    """Write runs/index.html, with all complete runs that have a comparison, and with the champions."""
     from epigram.report.runs_index import IndexedRun, render_index
+    from epigram.runner.champions import champion
 
     files = [file for file in runs.glob("[!.]*/summary.json") if not file.parent.is_symlink()]
     files.sort(key=lambda file: file.stat().st_mtime)
@@ -155,8 +156,13 @@ def _write_index(runs: Path) -> None:
     for file in files:
         with suppress(EpigramError):  # nothing was compared, or another version wrote it
             found.append(IndexedRun.of(_complete_summary(file.parent) or {}))
+    champions = list[IndexedRun]()
+    with suppress(EpigramError):  # no repository, or entries that cannot be read
+        for each in champion.history(runs.parent)[::-1]:
+            name, *score = each.score["name"], each.score["value"], each.score["low"], each.score["high"]
+            champions.append(IndexedRun(each.run, each.since, each.dataset, each.system, name, *score))
     if found:
-        write_text(runs / "index.html", render_index(found))
+        write_text(runs / "index.html", render_index(found, champions))
 
 
 def _repeats(run: Run, latest: Path) -> bool:
