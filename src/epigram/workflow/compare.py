@@ -82,14 +82,15 @@ def compare_systems(
 
 
 def _settings(summary: Summary, systems: Mapping[str, Any], ensemble: EnsembleRecord, model: Path) -> str:
-    """Return the settings of the chosen system, or of the ensemble's members, and of its training, as YAML."""
+    """Return the settings of the chosen system, or of the ensemble's members, and of its training by gradient, as YAML."""
     import yaml
 
     members = [member.system for member in ensemble.members]
     chosen = members if summary.chosen_system == ENSEMBLE else [summary.chosen_system]
     known = {"systems": {name: systems[name] for name in chosen}, "seed": summary.chosen_seed}
-    training = manifest.read_facts(model).get("training")
-    return yaml.safe_dump(known | ({"training": training} if training else {}), sort_keys=False, allow_unicode=True)
+    facts = manifest.read_facts(model)
+    training = {"training": facts["training"]} if facts.get("epoch") else {}  # a linear model has no epochs
+    return str(yaml.safe_dump(known | training, sort_keys=False, allow_unicode=True))
 
 
 def _megabytes(folder: Path) -> float:
