@@ -82,7 +82,7 @@ def compare_systems(
 
 
 def _settings(summary: Summary, systems: Mapping[str, Any], ensemble: EnsembleRecord, model: Path) -> str:
-    """Return the settings of the chosen system, or of the ensemble's members, and of its training by gradient, as YAML."""
+    """Return the settings of the chosen system, or of an ensemble's members, and of a training by gradient, as YAML."""
     import yaml
 
     members = [member.system for member in ensemble.members]
