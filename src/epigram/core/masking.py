@@ -25,7 +25,7 @@ PATTERNS: dict[Kind, tuple[str, ...]] = {
     "phone": (
         r"([+＋]\d|00\d|86[ -])([ ().-]{0,2}\d){7,14}",  # international
         r"[1１][3-9３-９]\d[ -]?\d{4}[ -]?\d{4}",  # Chinese mobile
-        rf"{NO_DATE}\(?[0０]\d(\)?[ .-]?\d){{7,10}}(转\d{{1,6}})?",  # with an area code that begins with 0
+        rf"{NO_DATE}\(?[0０]\d(\)?[ .-]?\d){{7,10}}(转\d{{1,6}})?",  # Chinese and European area codes
         r"([48]00|\(\d{3}\)|\d{3})[ .-]?\d{3}[.-]\d{4}",  # service numbers and North American ones
     ),
     "id": (

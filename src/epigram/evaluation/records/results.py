@@ -162,10 +162,10 @@ class Slice:
     """Score of a part of the test set."""
 
     kind: Literal["length", "leak", "column"]
-    name: str  # of a column, the value
+    name: str
     rows: int
     score: Interval
-    column: str = ""
+    column: str = ""  # the column whose value is the name
 
 
 @dataclass(frozen=True, kw_only=True)
