@@ -45,6 +45,7 @@ def judged(rows: list[tuple[Any, ...]], choices: ValidateSettings = DROP) -> Val
         "sample": None,
         "files": [],
         "label_names": {},
+        "keep": [],
         "folds": None,
     }
     numbered = frame.with_columns(file=pl.lit("a.tsv"), line=pl.int_range(pl.len()) + 1)

@@ -138,6 +138,7 @@ def source(**changes: object) -> SimpleNamespace:
         "sample": None,
         "files": [],
         "label_names": {},
+        "keep": [],
         "folds": 0,
     }
     return SimpleNamespace(**about | changes)
@@ -230,14 +231,16 @@ def test_labels_that_are_numbers_are_ordered_as_numbers() -> None:
 def test_many_labels_a_row_and_further_columns_go_along() -> None:
     rows = [(f"t{place}", ["a", "b"][: place % 3], ["x"]) for place in range(30)]
     frame = pl.LazyFrame(rows, schema=["text", "labels", "topics"], orient="row").with_columns(
-        split=pl.lit(None, pl.String), file=pl.lit("a.jsonl"), line=pl.int_range(pl.len())
+        split=pl.lit(None, pl.String), file=pl.lit("a.jsonl"), line=pl.int_range(pl.len()), channel=pl.lit("web")
     )
-    result = validate(frame, source(task="multi"), ValidateSettings())
+    result = validate(frame, source(task="multi", keep=["topics", "channel"]), ValidateSettings())
+    assert result.corpus.slices == ["channel"]  # a list has no slice
     assert result.parts["train"].collect().schema == {
         "row": pl.Int64,
         "text": pl.String,
         "labels": pl.List(pl.String),
         "topics": pl.List(pl.String),
+        "channel": pl.String,
     }
     assert result.report["classes"]["train"]["a"] > result.report["classes"]["train"]["b"]
 
