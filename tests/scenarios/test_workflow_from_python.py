@@ -55,7 +55,7 @@ for name, system in SYSTEMS.items():
 folders = at("validated"), at("evaluated"), at("pruned"), at("ensemble")
 combine_systems(list(SYSTEMS), EnsembleSettings(), EvaluateSettings(), *folders, speed=at("speed"))
 folders = [at(name) for name in ("validated", "examined", "evaluated", "ensemble", "pruned", "compared")]
-compare_systems(SYSTEMS, CompareSettings(), *folders)
+compare_systems({name: vars(system) for name, system in SYSTEMS.items()}, CompareSettings(), *folders)
 loaded = {name.partition(".")[0] for name in sys.modules} & {"dvc", "prefect"}
 at("loaded.json").write_text(json.dumps([*loaded, *(name for name in sys.modules if name == "epigram.runner")]))
 """
