@@ -101,7 +101,7 @@ def _score(predictor: BasePredictor, rows: pl.DataFrame) -> pl.DataFrame:
     labels = as_columns(keyed)
     if {LABELLED_BY, CONFIDENCE} <= set(labels.columns):
         confidence = pl.col(CONFIDENCE).cast(pl.Float64, strict=False).fill_null(0.0)
-        keyed = keyed.with_columns(labels.select((1.0 - confidence).alias("uncertainty")).to_series())
+        keyed = keyed.with_columns(labels.select((1.0 - confidence).round(4).alias("uncertainty")).to_series())
         return keyed.filter(labels.select(is_marked()).to_series())
     probabilities = predictor.probabilities(keyed[TEXT].to_list())
     found = uncertainty(probabilities, predictor.thresholds if predictor.multi else None)
