@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from epigram.core.errors import DataError, EpigramError, InputMissingError, ParameterError
     from epigram.fitting.classifier import Classifier
+    from epigram.fitting.evaluate import evaluate
     from epigram.fitting.fit import fit
     from epigram.fitting.fitted_model import FittedModel
     from epigram.inference.attention import TextAttention, attention_maps
@@ -46,6 +47,7 @@ __all__ = [
     "__version__",
     "attention_maps",
     "create_project",
+    "evaluate",
     "fit",
     "label",
     "load",
@@ -54,6 +56,7 @@ __all__ = [
 MODULES = {
     "epigram.core.errors": ("DataError", "EpigramError", "InputMissingError", "ParameterError"),
     "epigram.fitting.classifier": ("Classifier",),
+    "epigram.fitting.evaluate": ("evaluate",),
     "epigram.fitting.fit": ("fit",),
     "epigram.fitting.fitted_model": ("FittedModel",),
     "epigram.inference.attention": ("TextAttention", "attention_maps"),

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 import epigram
 from epigram.cli.models import (
     encoders,
+    evaluate,
     explain,
     export,
     fit,
@@ -39,6 +40,7 @@ GROUPS: dict[str, dict[str, tuple[Callable[..., None], str]]] = {
     "A model": {
         "fit": (fit.main, "Train the best model for labelled texts in a given time."),
         "predict": (predict.main, "Predict the labels of texts, or of a table."),
+        "evaluate": (evaluate.main, "Score a model on a table with labels."),
         "explain": (explain.main, "Show which words of a text speak for its label."),
         "serve": (serve.main, "Answer over HTTP."),
         "label": (label.main, "Label texts without labels, by the names of the labels."),

@@ -25,6 +25,7 @@ from epigram.cli import app as cli
 from epigram.cli.models.label import Question
 from epigram.core.errors import ParameterError
 from epigram.core.machine import count_processors
+from epigram.fitting.evaluate import ModelScores
 from epigram.inference.predictors.base_predictor import TextPrediction
 from epigram.inference.predictors.explanation import Explanation
 from epigram.inference.server.settings import ServerSettings
@@ -98,6 +99,8 @@ ANSWERS |= {"reserve": "grid", "verify": [], "read_provenance": {}, "list_system
 ANSWERS |= {"tag_messages": [], "read_labels": {"a": "", "b": ""}}
 EXPLAINED = Explanation(text="a", label="b", probability=1.0, method="weights", words=[])
 ANSWERS["explain"] = [EXPLAINED]
+SCORED = ModelScores(rows=1, scores={}, labels=[], confusion=[], notes=[])
+ANSWERS["evaluate"] = SCORED
 ANSWERS["fit"] = SimpleNamespace(save=lambda folder: None)
 
 TABLE = """{title: A table, page: one, printed: {}, seeds: [0], views: {token: {}}, minutes: {default: 1},
@@ -163,6 +166,12 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("explain MODEL text", "--method occlusion", {"explain.method": "occlusion"}),
     ("explain MODEL text", "--label b", {"explain.label": "b"}),
     ("explain MODEL text", "--faithfulness", {"explain.faithfulness": True}),
+    ("evaluate MODEL in.csv", "--text title,body", {"evaluate.text": ["title", "body"]}),
+    ("evaluate MODEL in.csv", "--label stars", {"evaluate.label": "stars"}),
+    ("evaluate MODEL in.csv", "--encoding gbk", {"evaluate.options": {"encoding": "gbk"}}),
+    ("evaluate MODEL in.csv", "--separator tab", {"evaluate.options": {"separator": "\t"}}),
+    ("evaluate MODEL in.csv", "--sheet B", {"evaluate.options": {"sheet": "B"}}),
+    ("evaluate MODEL in.csv", "--json", {"printed": f"{json.dumps(SCORED.to_dict())}\n"}),
     ("explain MODEL text", "--format json", {"printed": f"{json.dumps(EXPLAINED.to_dict())}\n"}),
     ("explain MODEL text", "--out out.txt", {"write_text.path": Path("out.txt")}),
     ("serve MODEL", "--host 0.0.0.0", {"serve.settings": ServerSettings(host="0.0.0.0", threads=count_processors())}),

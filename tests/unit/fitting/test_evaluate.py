@@ -1,0 +1,98 @@
+"""Scores of a saved model on texts with labels: known answers, which rows count, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sklearn.metrics import accuracy_score, f1_score
+
+import epigram
+from epigram.cli.app import app
+from epigram.core.errors import DataError
+from epigram.inference.predictors.base_predictor import BasePredictor
+from tests.support.linear_models import SEVERAL, TRAIN, svm
+
+TEXTS = ["nice soup", "soup soup", "large room", "soup soup", "large room", " "]
+GOLD = ["food", "food", "room", "room", "room", "food"]  # the fourth is predicted as food; the last one has no text
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> BasePredictor:
+    return epigram.load(svm(tmp_path_factory.mktemp("svm"), "en", TRAIN["en"]))
+
+
+def table(folder: Path, *rows: str) -> Path:
+    file = folder / "rows.csv"
+    file.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return file
+
+
+def test_the_scores_are_scikit_learn_s_and_an_empty_text_does_not_count(model: BasePredictor) -> None:
+    found = epigram.evaluate(model, TEXTS, GOLD)
+    predicted = [each.label for each in model.predict(TEXTS[:5])]
+    assert predicted == ["food", "food", "room", "food", "room"]
+    assert found.rows == 5
+    assert found.scores["accuracy"].value == pytest.approx(accuracy_score(GOLD[:5], predicted)) == pytest.approx(0.8)
+    assert found.scores["macro_f1"].value == pytest.approx(f1_score(GOLD[:5], predicted, average="macro"))
+    assert found.scores["weighted_f1"].value == pytest.approx(f1_score(GOLD[:5], predicted, average="weighted"))
+    assert 0.2 <= found.scores["accuracy"].low < 0.8 < found.scores["accuracy"].high == 1.0
+    rows = {one.label: (round(one.precision, 3), round(one.recall, 3), one.support) for one in found.labels}
+    assert rows == {"food": (0.667, 1.0, 2), "room": (1.0, 0.667, 3), "staff": (0.0, 0.0, 0)}
+    assert sorted(found.confusion) == [("food", "food", 2), ("room", "food", 1), ("room", "room", 2)]
+
+
+def test_a_model_with_several_labels_is_scored_by_what_it_predicts(tmp_path: Path) -> None:
+    several = epigram.load(svm(tmp_path, "en", SEVERAL["en"], multi=True))
+    texts = ["nice soup", "large room", "soup room"]
+    predicted = [each.labels for each in several.predict(texts)]
+    right = epigram.evaluate(several, texts, predicted)
+    assert list(right.scores) == ["micro_f1", "macro_f1", "accuracy"]
+    assert right.scores["micro_f1"].value == right.scores["accuracy"].value == 1.0
+    gold = [[*names[1:], *({*several.labels} - {*names})] for names in predicted]  # one of the right ones is missing
+    assert epigram.evaluate(several, texts, gold).scores["micro_f1"].value < 1.0
+    assert right.confusion == []
+
+
+def test_only_the_rows_of_test_count_in_a_table_with_splits(model: BasePredictor, tmp_path: Path) -> None:
+    file = table(tmp_path, "text,label,split", "soup soup,room,train", "nice soup,food,test", "large room,room,test")
+    found = epigram.evaluate(model, file)
+    assert (found.rows, found.scores["accuracy"].value) == (2, 1.0)
+    assert found.notes[-1] == "only the rows of test count: 2"
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            ["text,label", "nice soup,food", "large room,attic"],
+            "the model has no label attic; its labels are food, room",
+        ),
+        (
+            ["text,label,split", "nice soup,food,train", "large room,room,train"],
+            "there is no text with a label to score",
+        ),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(model: BasePredictor, rows: list[str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=message):
+        epigram.evaluate(model, table(tmp_path, *rows))
+
+
+def test_the_command_prints_lines_or_json(
+    model: BasePredictor, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = table(tmp_path, "review,stars", *(f"{text},{label}" for text, label in zip(TEXTS[:5], GOLD, strict=False)))
+
+    def run(*more: str) -> str:
+        app(["evaluate", str(model.folder), str(file), "--text", "review", "--label", "stars", *more])
+        return capsys.readouterr().out
+
+    lines = run().splitlines()
+    assert lines[0] == "5 texts" and lines[1].startswith("accuracy      80.0%  (95% interval ")
+    assert "food        66.7   100.0   80.0      2" in lines
+    assert lines[-1] == "room, food, 1"
+    found: Any = json.loads(run("--json"))
+    assert found["rows"] == 5 and found["scores"]["accuracy"]["value"] == pytest.approx(0.8)
