@@ -25,6 +25,7 @@ from epigram.cli import app as cli
 from epigram.cli.models.label import Question
 from epigram.core.errors import ParameterError
 from epigram.core.machine import count_processors
+from epigram.evaluation.records.results import ClassScores
 from epigram.fitting.evaluate import ModelScores
 from epigram.inference.predictors.base_predictor import TextPrediction
 from epigram.inference.predictors.explanation import Explanation
@@ -54,6 +55,7 @@ WORKERS: dict[str, list[str]] = {
         "epigram.inference.tables.predict_table",
         "epigram.inference.signing.require_signature",
     ],
+    "evaluate": ["epigram.inference.predictors.open_predictor.open_predictor", "epigram.fitting.evaluate.evaluate"],
     "explain": [
         "epigram.inference.predictors.open_predictor.open_predictor",
         "epigram.inference.explanations.explain.explain",
@@ -99,7 +101,13 @@ ANSWERS |= {"reserve": "grid", "verify": [], "read_provenance": {}, "list_system
 ANSWERS |= {"tag_messages": [], "read_labels": {"a": "", "b": ""}}
 EXPLAINED = Explanation(text="a", label="b", probability=1.0, method="weights", words=[])
 ANSWERS["explain"] = [EXPLAINED]
-SCORED = ModelScores(rows=1, scores={}, labels=[], confusion=[], notes=[])
+SCORED = ModelScores(
+    rows=1,
+    scores={},
+    labels=[ClassScores(label="a", precision=1.0, recall=1.0, f1=1.0, support=1)],
+    confusion=[],
+    notes=[],
+)
 ANSWERS["evaluate"] = SCORED
 ANSWERS["fit"] = SimpleNamespace(save=lambda folder: None)
 
