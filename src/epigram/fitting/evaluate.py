@@ -112,8 +112,9 @@ def _judged(
     if model.multi:
         gold, predicted = _indicators(model.labels, given), _indicators(model.labels, [one.labels for one in answers])
         return MultiLabelPredictions(probabilities, predicted[None], gold)
-    gold = np.array([model.labels.index(name) for (name,) in given])
-    return SingleLabelPredictions(probabilities, gold, model.prices)
+    numbers = np.array([model.labels.index(name) for (name,) in given])
+    prices = None if model.prices is None else np.array(model.prices)
+    return SingleLabelPredictions(probabilities, numbers, prices)
 
 
 def _indicators(labels: Sequence[str], rows: Sequence[Sequence[str]]) -> NDArray[np.bool_]:
