@@ -70,7 +70,7 @@ def test_the_page_says_what_differs_and_is_drawn_offline(compared: Toy, tmp_path
     for said in ("systems.cnn.test_score", '<td class="number">0.75</td>', "-0.04", "compare.alpha", "0.01"):
         assert said in html
     assert "systems.svm.test_score" not in html
-    assert html.count("<svg") == 3
+    assert html.count("<svg") == 4
     assert "<b>" not in html
     assert not re.search(r"<script[^>]|<link|src=|@import", html)
     assert html.count("<script>") == 1
@@ -89,7 +89,7 @@ def test_a_revision_without_results_is_said(compared: Toy) -> None:
 
 
 def look_at(page: Path) -> None:
-    """Open the page in offline Chromium: it makes no other request and shows three charts with marks."""
+    """Open the page in offline Chromium: it makes no other request and shows four charts with marks."""
     driver = pytest.importorskip("playwright.sync_api", reason="requires playwright")
     with driver.sync_playwright() as play:
         browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
@@ -101,5 +101,5 @@ def look_at(page: Path) -> None:
         marks = opened.locator("svg .mark-symbol path, svg .mark-rect path, svg .mark-line path").count()
         browser.close()
     assert asked == [page.as_uri()]
-    assert len(boxes) == 3 and all(box and box["width"] > 200 and box["height"] > 50 for box in boxes)
+    assert len(boxes) == 4 and all(box and box["width"] > 200 and box["height"] > 50 for box in boxes)
     assert marks > 20

@@ -224,10 +224,12 @@ def test_the_numbers_are_the_summary_s(written: Path) -> None:
 
 def test_dvc_yaml_names_every_file_and_its_template(written: Path) -> None:
     pipeline = yaml.safe_load((ROOT / "dvc.yaml").read_text())
-    named = {path: shown for plot in pipeline["plots"] for path, shown in plot.items()}
     files = {f"data/compared/{path.relative_to(written)}" for path in written.rglob("*.json")}
-    assert files == {*named, *pipeline["metrics"]}
-    for path, shown in named.items():
+    drawn = set()
+    for name, shown in (item for plot in pipeline["plots"] for item in plot.items()):
         assert (ROOT / ".dvc" / "plots" / f"{shown['template']}.json").is_file()
-        fields = read_json(written / Path(path).relative_to("data/compared"))[0]
-        assert {shown["x"], shown["y"]} <= fields.keys()
+        for path, field in (shown["y"] if isinstance(shown["y"], dict) else {name: shown["y"]}).items():
+            drawn.add((path, field))
+            assert {shown["x"], field} <= read_json(written / Path(path).relative_to("data/compared"))[0].keys()
+    assert files == {*pipeline["metrics"], *(path for path, _ in drawn)}
+    assert {field for path, field in drawn if path.endswith("curves.json")} == {"dev", "loss"}

@@ -30,13 +30,13 @@ from epigram.runner.champions.champion_refs import (
     check_not_checked_out,
     check_not_locked,
     exists,
+    index_run,
     resolve,
     shared_folder,
-    untracked_inputs,
 )
 from epigram.runner.git import FIXED_AUTHOR, commit_of, git, read_file_at, temporary_index
 from epigram.runner.workspace.run_folders import RunName, check_is_link, set_link
-from epigram.runner.workspace.workspace import SHARED_FOLDERS, lock_folder
+from epigram.runner.workspace.workspace import lock_folder
 
 BRANCH = "refs/heads/champion"
 ENTRY = "champion.json"
@@ -203,11 +203,7 @@ def promote(root: Path, workspace: Path, champion: Champion, reference: str) -> 
     write_text(root / "runs" / champion.run / REFERENCE, reference)
     with temporary_index() as env:
         start = commit_of(root)
-        git(workspace, "read-tree", start or "--empty", env=env)
-        excluded = [f":(exclude){folder}" for folder in SHARED_FOLDERS]
-        git(workspace, "add", "--update", "--", ".", *excluded, env=env, durable=True)
-        if new := untracked_inputs(workspace, env):
-            git(workspace, "add", "--", *new, env=env, durable=True)
+        index_run(workspace, start, env)
         add_to_index(workspace, {ENTRY: _json(champion), REFERENCE: reference}, env)
         _commit_entry(root, champion, git(workspace, "write-tree", env=env, durable=True), start)
     restore(root, champion)

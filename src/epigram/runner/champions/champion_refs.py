@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.runner.git import commit_of, git
+from epigram.runner.workspace.workspace import SHARED_FOLDERS
 
 LOCK_SECONDS = 1.0  # time after which a lock file is not that of a running git
 
@@ -85,7 +86,16 @@ def output_hash(workspace: Path, path: str) -> str:
     return str(found)
 
 
-def untracked_inputs(workspace: Path, env: Mapping[str, str]) -> list[str]:
+def index_run(workspace: Path, start: str | None, env: Mapping[str, str]) -> None:
+    """Fill the index with the tree of a run: the commit `start`, its changed files, and new files that stages read."""
+    git(workspace, "read-tree", start or "--empty", env=env)
+    excluded = [f":(exclude){folder}" for folder in SHARED_FOLDERS]
+    git(workspace, "add", "--update", "--", ".", *excluded, env=env, durable=True)
+    if new := _untracked_inputs(workspace, env):
+        git(workspace, "add", "--", *new, env=env, durable=True)
+
+
+def _untracked_inputs(workspace: Path, env: Mapping[str, str]) -> list[str]:
     """Return the files that the stages read and git does not track, without outputs and ignored files."""
     from epigram.runner.dvc.adapter import locked_stages
 
