@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
 
+from epigram.runner.project.template import contents
 from epigram.runner.runs import experiments
+from epigram.runner.workspace.settings import load
 from epigram.runner.workspace.workspace import Workspace
 from tests.support.flows import flow
 from tests.support.toy import Toy
@@ -118,3 +121,16 @@ def test_without_a_commit_there_are_no_experiments(done: Toy, capsys: pytest.Cap
     done.shell("git", "update-ref", "-d", "HEAD")
     save(done, "first")
     assert done.shell("git", "for-each-ref") == capsys.readouterr().err == ""
+
+
+def test_dvc_exp_run_changes_a_setting_of_a_new_project(toy: Toy) -> None:
+    """The params.yaml of a project names train.epochs: DVC changes only keys that the file has."""
+    stage = {"cmd": "cp params.yaml out.txt", "params": ["train"], "outs": ["out.txt"]}
+    (toy.root / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"train": stage}}))
+    (toy.root / "params.yaml").write_bytes(contents()["params.yaml"])
+    toy.commit()
+    before = load(toy.root / "params.yaml")
+    assert before.train == {}
+    toy.shell("dvc", "exp", "run", "--name", "longer", "--set-param", "train.epochs=3")
+    assert load(toy.root / "out.txt") == load(toy.root / "params.yaml") == replace(before, train={"epochs": 3})
+    assert shown(toy)["longer"]["params"]["params.yaml"]["data"]["train"] == {"epochs": 3}

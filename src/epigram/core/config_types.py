@@ -69,6 +69,22 @@ class Checked:
         return core_schema.no_info_after_validator_function(check, handler(source))
 
 
+class Unset:
+    """Key that a mapping lacks if its value is null: `Annotated[dict[str, Any], Unset("epochs")]`."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Let pydantic drop the key after its checks."""
+        from pydantic_core import core_schema
+
+        def drop(values: dict[str, Any]) -> dict[str, Any]:
+            return {key: value for key, value in values.items() if key != self.key or value is not None}
+
+        return core_schema.no_info_after_validator_function(drop, handler(source))
+
+
 class OneOf:
     """Constraint that a string is one of the names of a collection: `Annotated[str, OneOf(registry)]`."""
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from epigram.core.config_types import Name, Share, Strict
+from epigram.core.config_types import Name, Share, Strict, Unset
+
+# Section `train`. `dvc exp run -S train.epochs=3` changes only keys that the file has; null: each system's own value.
+SharedTraining = Annotated[dict[str, Any], Unset("epochs")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 from epigram.core.settings import Params
 from epigram.evaluation.settings import AUTO, MetricSetting
-from epigram.models.settings import System
+from epigram.models.settings import SharedTraining, System
 from epigram.process.exits import handle_errors
 from epigram.process.stage_process import STATE, arguments, run_stage
 from epigram.process.startup import no_collection
@@ -33,7 +32,7 @@ def main() -> None:
 
     name, encoded, pretrained, out = arguments("SYSTEM", "ENCODED", "PRETRAINED", "OUT")
     params = Params.read(PARAMS, key=name)
-    seeds, shared, system = params.seeds, params.section("train", dict[str, Any]), params.entry("systems", System)
+    seeds, shared, system = params.seeds, params.value("train", SharedTraining, {}), params.entry("systems", System)
     metric = params.value("metric", MetricSetting, AUTO)
     setup, warnings = checked_setup(name, system, shared, metric, Path(encoded), Path(pretrained))
     if int(setup.config.processes) > launched_processes():

@@ -14,6 +14,7 @@ from epigram.core.errors import ParameterError
 from epigram.core.files import is_inside
 from epigram.core.settings import SECTIONS, Params, dataset_of
 from epigram.data.sources.source import load_source, read_source
+from epigram.models.settings import SharedTraining
 from epigram.pruning.settings import PruneSettings
 from epigram.runner.workspace.settings import Settings, load
 from epigram.text.settings import EncodeSettings, ViewSettings, read_view
@@ -174,3 +175,8 @@ def test_a_source_beside_its_files_has_a_name(tmp_path: Path) -> None:
         (tmp_path / "source.json").write_text(json.dumps(yaml.safe_load(SOURCE.replace("NAME", name))))
         with pytest.raises(ParameterError, match="name is") if "/" in name else nullcontext():
             read_source(tmp_path / "source.json")
+
+
+def test_null_epochs_are_each_systems_own_and_other_nulls_are_values() -> None:
+    values = {"train": {"epochs": None, "clip": None}}
+    assert Params(("train",), values).value("train", SharedTraining, {}) == {"clip": None}

@@ -24,7 +24,7 @@ from epigram.evaluation.settings import (
     MetricSetting,
     ReportSettings,
 )
-from epigram.models.settings import System
+from epigram.models.settings import SharedTraining, System
 from epigram.pruning.settings import PruneSettings
 from epigram.runner.workspace.unsuitable import unsuitable_systems
 from epigram.text.settings import AugmentSettings, EncodeSettings, PosTableSettings, ViewSettings, check_one_start
@@ -112,7 +112,7 @@ class Settings(Strict):
     pos_table: PosTableSettings = field(default_factory=PosTableSettings)
     augment: AugmentSettings = field(default_factory=AugmentSettings)
     encode: EncodeSettings = field(default_factory=EncodeSettings)
-    train: dict[str, Any] = field(default_factory=dict)  # validated by the training code, with the recipe
+    train: SharedTraining = field(default_factory=dict)  # validated by the training code, with the recipe
     prune: PruneSettings = field(default_factory=PruneSettings)
     evaluate: EvaluateSettings = field(default_factory=EvaluateSettings)
     ensemble: EnsembleSettings = field(default_factory=EnsembleSettings)
