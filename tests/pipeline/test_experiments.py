@@ -112,15 +112,19 @@ def test_a_name_is_the_newest_run_of_it_but_an_experiment_of_the_user_stays(
 
 
 def test_a_run_that_changes_nothing_adds_no_experiment(done: Toy) -> None:
-    save(done, "first")
-    save(done, "second")
+    assert done.command("--name", "first").wait() == 0  # every stage is up to date: no server is started
+    assert done.command("--name", "second").wait() == 0
+    assert names(done) == {"first"}
+    done.commit()
+    save(done, "third")
     assert names(done) == {"first"}
 
 
-def test_without_a_commit_there_are_no_experiments(done: Toy, capsys: pytest.CaptureFixture[str]) -> None:
-    done.shell("git", "update-ref", "-d", "HEAD")
+@pytest.mark.parametrize("command", ["git update-ref -d HEAD", "mv .git .no-git"])
+def test_without_a_commit_there_are_no_experiments(done: Toy, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    done.shell(*command.split())
     save(done, "first")
-    assert done.shell("git", "for-each-ref") == capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "" and not list(done.root.glob(".*git/refs/exps"))
 
 
 def test_dvc_exp_run_changes_a_setting_of_a_new_project(toy: Toy) -> None:

@@ -25,7 +25,7 @@ from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.prefect import heartbeat, ray_cluster
 from epigram.runner.prefect.artifacts import StatusTable
 from epigram.runner.prefect.stage import OpenRunner, Runner, stage_attempt
-from epigram.runner.runs import experiments, publish, reservations
+from epigram.runner.runs import publish, reservations
 from epigram.runner.runs.publish import Run, StageResult
 from epigram.runner.scheduling.gpus import GpuPool, stages_per_gpu, visible_gpus
 from epigram.runner.scheduling.planned_systems import read_systems
@@ -136,14 +136,9 @@ class PipelineRun:
         self._runner.stop()
 
     def publish(self) -> Run:
-        """Write runs/NAME/ and create the artifacts of the dashboard; return the result of the run.
-
-        A run that succeeded becomes an experiment of DVC.
-        """
+        """Write runs/NAME/ and create the artifacts of the dashboard; return the result of the run."""
         run = self.result()
         folder = publish.write_run(run, self.graph, self.workspace)
-        if not run.code:
-            experiments.save(run.name, self.workspace)
         publish.create_artifacts(run, self.graph, folder)
         return run
 

@@ -16,7 +16,7 @@ from epigram.core.errors import EpigramError, InputMissingError
 from epigram.process.display import echo
 from epigram.runner.champions.champion import AUTHOR
 from epigram.runner.champions.champion_refs import index_run
-from epigram.runner.git import commit_of, git, temporary_index
+from epigram.runner.git import UnreadableRepositoryError, commit_of, git, temporary_index
 from epigram.runner.workspace.workspace import Workspace
 
 KEPT = 30  # number of experiments of runs; an older one is removed when another one is saved
@@ -35,12 +35,14 @@ class Experiment(NamedTuple):
 def save(name: str, workspace: Workspace) -> None:
     """Make the run `name` in `workspace` an experiment, and remove the oldest ones; print a warning if git fails.
 
-    A repository without commits has no experiments. A run whose files and results are those of an experiment of the
-    same baseline adds none.
+    Without a commit, there are no experiments. A run whose files and results are those of the baseline or of one of its
+    experiments adds none.
     """
     try:
         if baseline := commit_of(workspace.main):
             _save(name, workspace, baseline)
+    except UnreadableRepositoryError:
+        pass
     except (EpigramError, OSError) as error:
         echo(f"warning: run {name} is not saved as an experiment of DVC: {error}", file=sys.stderr)
 
@@ -51,7 +53,8 @@ def _save(name: str, workspace: Workspace, baseline: str) -> None:
         index_run(workspace.path, baseline, env)
         tree = git(workspace.path, "write-tree", env=env, durable=True)
     saved = _saved(main)
-    if any(each.tree == tree and each.ref.startswith(folder) for each in saved):
+    known = [each.tree for each in saved if each.ref.startswith(folder)]
+    if tree in [git(main, "rev-parse", f"{baseline}^{{tree}}"), *known]:
         return
     commit = git(main, "commit-tree", tree, "-p", baseline, "-m", f"{SUBJECT}{name}", env=AUTHOR, durable=True)
     replaced = next((each.commit for each in saved if each.ref == folder + name), "0" * len(commit))

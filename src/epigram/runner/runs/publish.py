@@ -20,7 +20,7 @@ from epigram.process.display import echo
 from epigram.process.outcome import Outcome
 from epigram.process.stage_process import SPEED
 from epigram.runner.dvc.graph import Graph
-from epigram.runner.runs import run_page
+from epigram.runner.runs import experiments, run_page
 from epigram.runner.workspace.run_folders import set_link
 from epigram.runner.workspace.workspace import Workspace
 
@@ -106,8 +106,8 @@ def write_run(run: Run, graph: Graph, workspace: Workspace) -> Path:
     """Write runs/NAME/ with summary.json, report.html, model/ (the chosen model) and the files about data quality.
 
     If the run succeeded, runs/latest points to it, unless no stage ran and the comparison equals the comparison in
-    runs/latest, whose report has the times of the stages. A failed run never replaces a complete one of its name: it is
-    written to runs/NAME-failed. Returns the folder.
+    runs/latest, whose report has the times of the stages. A run that succeeded is also an experiment of DVC. A failed
+    run never replaces a complete one of its name: it is written to runs/NAME-failed. Returns the folder.
     """
     runs, summary_file = workspace.main / "runs", graph.find("summary.json")
     names = chain([run.name, f"{run.name}{FAILED}"], (f"{run.name}{FAILED}-{number}" for number in count(2)))
@@ -128,6 +128,8 @@ def write_run(run: Run, graph: Graph, workspace: Workspace) -> Path:
             shutil.copyfile(file, temporary / file.name)
     if not run.code and not _repeats(run, runs / "latest"):
         set_link(runs / "latest", run.name)
+    if not run.code:
+        experiments.save(run.name, workspace)
     if run.comparison:
         write_index(runs)
     if folder.name != run.name:
