@@ -157,6 +157,10 @@ def carry_out(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
             from dvc.cli import parse_args
 
             parse_args(arguments)
+        case ["gto", *arguments]:
+            subprocess.run([sys.executable, "-m", "gto", *arguments], check=True)
+        case ["mlflow", name, *arguments]:
+            importlib.import_module("mlflow.cli").cli.commands[name].make_context(name, arguments)
         case [".venv/bin/python" | "python", "-m", module, *arguments]:
             start(module, arguments, monkeypatch)
         case [program, *_]:

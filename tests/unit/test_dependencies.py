@@ -46,7 +46,8 @@ CORE = set(map(name_of, PROJECT["dependencies"]))
 EXTRAS = {
     extra: set(map(name_of, names)) for extra, names in PROJECT["optional-dependencies"].items() if extra != "dev"
 }
-DISTRIBUTIONS = {module: set(map(normalized, names)) for module, names in packages_distributions().items()}
+DISTRIBUTIONS = {"mlflow": {"mlflow-skinny"}, "pandas": {"pandas"}}  # as installed by an extra that may be missing
+DISTRIBUTIONS |= {module: set(map(normalized, names)) for module, names in packages_distributions().items()}
 
 
 def imports(file: Path) -> Iterator[tuple[str, bool]]:

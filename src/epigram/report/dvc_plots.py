@@ -30,8 +30,8 @@ def write_plots(folder: Path, summary: Summary, systems: Mapping[str, Metrics], 
     """Write metrics.json and plots/ into `folder`; `models` has the folder of each system's models, with their
     training histories."""
     chosen = {"system": summary.chosen_system, "seed": summary.chosen_seed}
-    numbers = {row.system: _numbers(row) for row in summary.rows}
-    write_json(folder / "metrics.json", {"chosen": chosen, "systems": numbers})
+    scores = {row.system: numbers(row) for row in summary.rows}
+    write_json(folder / "metrics.json", {"chosen": chosen, "systems": scores})
     plots = folder / "plots"
     plots.mkdir()
     write_json(plots / "scores.json", [_score(row) for row in summary.rows if not summary.labels_no_words(row)])
@@ -39,7 +39,8 @@ def write_plots(folder: Path, summary: Summary, systems: Mapping[str, Metrics], 
     write_json(plots / "confusion.json", [cell for each in systems.values() for cell in _shares(each)])
 
 
-def _numbers(row: Row) -> dict[str, float]:
+def numbers(row: Row) -> dict[str, float]:
+    """Return the scores of a system, with the interval of its test score, and its sizes."""
     values = {name: getattr(row, name) for name in (*NUMBERS, *SIZES)}
     left_out = {"dev_score"} if row.outcome == "unranked" else set()  # it is not the system's own
     return {name: value for name, value in values.items() if value is not None and name not in left_out}

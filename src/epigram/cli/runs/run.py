@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -40,6 +40,10 @@ def main(
         str,
         typer.Option("--search", "--budget", metavar="TIME", help="First search for the best system: 90s, 20m or 1h."),
     ] = "",
+    track: Annotated[
+        Literal["mlflow"] | None,
+        typer.Option(help="Also log the run to MLflow, at the address in MLFLOW_TRACKING_URI (docs/tracking.md)."),
+    ] = None,
 ) -> None:
     """Bring every stage of the pipeline up to date and print the comparison.
 
@@ -62,14 +66,19 @@ def main(
     )
     from epigram.cli.runs.run_report import print_run
     from epigram.runner.prefect.execution import execute
+    from epigram.runner.runs.mlflow_log import log_run, require_mlflow
     from epigram.runner.workspace.pinned_checkpoints import pin_checkpoints
 
+    if track:
+        require_mlflow()
     params = request.root / "params.yaml"
     for told in pin_checkpoints(params) if params.is_file() else []:
         echo(told, file=sys.stderr)
     if search:
         _search(request, search, started)
-    print_run(execute(request, flow), request.root)
+    print_run(run := execute(request, flow), request.root)
+    if track:
+        log_run(run, request)
 
 
 def _search(request: Request, budget: str, started: float) -> None:
