@@ -157,10 +157,9 @@ def carry_out(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
             from dvc.cli import parse_args
 
             parse_args(arguments)
-        case ["gto", *arguments]:
-            subprocess.run([sys.executable, "-m", "gto", *arguments], check=True)
-        case ["mlflow", name, *arguments]:
-            importlib.import_module("mlflow.cli").cli.commands[name].make_context(name, arguments)
+        case ["gto" | "mlflow" as program, name, *arguments]:
+            group = {"gto": "app", "mlflow": "cli"}[program]
+            getattr(importlib.import_module(f"{program}.cli"), group).commands[name].make_context(name, arguments)
         case [".venv/bin/python" | "python", "-m", module, *arguments]:
             start(module, arguments, monkeypatch)
         case [program, *_]:

@@ -71,6 +71,7 @@ def test_the_page_says_what_differs_and_is_drawn_offline(compared: Toy, tmp_path
         assert said in html
     assert "systems.svm.test_score" not in html
     assert html.count("<svg") == 4
+    assert html.count(">development score</text>") == html.count(">loss</text>") == 1
     assert "<b>" not in html
     assert not re.search(r"<script[^>]|<link|src=|@import", html)
     assert html.count("<script>") == 1
