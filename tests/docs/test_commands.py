@@ -145,12 +145,7 @@ def carry_out(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
             parsed: Any = get_command(cli.cli)
             parsed.commands[name].make_context(name, arguments)
         case [".venv/bin/epigram" | "epigram", *arguments]:
-            monkeypatch.setattr("sys.argv", ["epigram", *arguments])
-            try:
-                cli.app()
-            except SystemExit as end:
-                if end.code:
-                    raise
+            run_epigram(arguments, monkeypatch)
         case ["cd", folder]:
             os.chdir(folder)
         case [".venv/bin/dvc" | "dvc", *arguments]:
@@ -164,6 +159,15 @@ def carry_out(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
             start(module, arguments, monkeypatch)
         case [program, *_]:
             assert program in OTHERS, f"no test knows how to run {program}"
+
+
+def run_epigram(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["epigram", *arguments])
+    try:
+        cli.app()
+    except SystemExit as end:
+        if end.code:
+            raise
 
 
 def made(target: str, variables: list[str], settings: dict[str, str]) -> str:
