@@ -35,8 +35,8 @@ class Experiment(NamedTuple):
 def save(name: str, workspace: Workspace) -> None:
     """Make the run `name` in `workspace` an experiment, and remove the oldest ones; print a warning if git fails.
 
-    Without a commit, there are no experiments. A run whose files and results are those of the baseline or of one of its
-    experiments adds none.
+    Without a commit, there are no experiments. A run adds none if the baseline or one of its experiments has the same
+    files and results.
     """
     try:
         if baseline := commit_of(workspace.main):
@@ -60,7 +60,7 @@ def _save(name: str, workspace: Workspace, baseline: str) -> None:
     replaced = next((each.commit for each in saved if each.ref == folder + name), "0" * len(commit))
     git(main, "update-ref", folder + name, commit, replaced, durable=True)  # fails for an experiment of the user's own
     others = [each for each in saved if each.ref != folder + name]
-    same_name = [each for each in others if each.ref.endswith(f"/{name}")]  # of another baseline
+    same_name = [each for each in others if each.ref.endswith(f"/{name}")]  # they have another baseline
     oldest = [each for each in others if each not in same_name][KEPT - 1 :]
     deletions = "".join(f"delete {each.ref} {each.commit}\n" for each in same_name + oldest)
     with suppress(InputMissingError):  # another run deletes the same ones
