@@ -37,7 +37,11 @@ from epigram.runner.tables.definition import TableCell
 RUNNER = "epigram.runner"
 # The functions that do the work of a command, at the place where the command finds them.
 WORKERS: dict[str, list[str]] = {
-    "run": [f"{RUNNER}.prefect.execution.execute", f"{RUNNER}.search.execute_search"],
+    "run": [
+        f"{RUNNER}.prefect.execution.execute",
+        f"{RUNNER}.search.execute_search",
+        f"{RUNNER}.runs.mlflow_log.require",
+    ],
     "sweep": [f"{RUNNER}.prefect.execution.execute_sweep", f"{RUNNER}.runs.reservations.reserve"],
     "fit": ["epigram.fitting.fit.fit"],
     "table": [f"{RUNNER}.tables.results.make_trials", f"{RUNNER}.tables.results.remaining_minutes"],
@@ -125,6 +129,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("run", "--name mine", {"execute.name": "mine"}),
     ("run", "--ray local", {"execute.ray": "local"}),
     ("run", "--search 20m", {"execute_search.seconds": 1200.0}),
+    ("run", "--track mlflow", {"require.extra": "mlflow"}),
     ("sweep --over k=1,2", "--over l=[3]", {"execute_sweep.changes": {"k": 1, "l": [3]}}),
     ("sweep --over k=1,2", "--over dataset=mr,ced", {"execute_sweep.dataset": "mr"}),
     ("sweep --over k=1,2", "--dataset ced", {"execute_sweep.dataset": "ced"}),
