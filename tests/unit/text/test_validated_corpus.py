@@ -64,6 +64,7 @@ def test_a_frame_has_all_rows_or_random_ones_in_order(corpus: ValidatedCorpus) -
         (["2024年1月31日", "2024/02/01", "2024.03.01"], ["2024-01", "2024-02", "2024-03"]),
         (["soon", "2024-1-31", "2024-02-01"], ["soon", "2024-1-31", "2024-02-01"]),
         ([3, None, 1], ["3", "", "1"]),
+        (['["book"]', "x", '["a", "b"]'], ["book", "x", "a, b"]),
     ],
 )
 def test_the_values_of_a_column_are_texts_and_dates_are_months(

@@ -112,11 +112,17 @@ class ValidatedCorpus:
         return pl.DataFrame({"row": rows}).join(frame, on="row", how="left", maintain_order="left")
 
     def slice_values(self, split: str, rows: NDArray[np.integer[Any]]) -> dict[str, list[str]]:
-        """Return the values of the columns `slices` in the given rows, as text; of dates, the months."""
+        """Return the values of the columns `slices` in the given rows, as text; of dates, the months.
+
+        The names of a list that is written as JSON have commas between them.
+        """
         if not self.slices:
             return {}
         found = self.frame_of(split, rows, *self.slices).select(pl.col(self.slices).cast(pl.String).fill_null(""))
-        return {column.name: _months(column).to_list() for column in found}
+        listed = found.with_columns(
+            pl.all().str.replace_all(r'^\["|"\]$', "").str.replace_all('", "', ", ", literal=True)
+        )
+        return {column.name: _months(column).to_list() for column in listed}
 
     def texts(self, split: str) -> Iterator[Sequence[str]]:
         """Return an iterator over the texts of a split, in batches."""
