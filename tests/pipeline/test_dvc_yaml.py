@@ -69,6 +69,13 @@ def test_a_stage_declares_the_settings_that_it_reads(name: str) -> None:
     assert [param.replace("${key}", "{key}") for param in STAGES[name].get("params", [])] == list(read)
 
 
+def test_params_yaml_has_every_section_that_dvc_reads() -> None:
+    """DVC refuses a stage whose parameter is not in params.yaml, whatever its default."""
+    sections = yaml.safe_load((ROOT / "params.yaml").read_text("utf-8"))
+    read = {param.partition(".")[0] for stage in STAGES.values() for param in stage.get("params", [])}
+    assert "report" in read and read <= sections.keys()
+
+
 @pytest.mark.parametrize("name", STAGES)
 def test_a_stage_depends_on_all_code_that_it_imports(name: str, imports: grimp.ImportGraph) -> None:
     stage = MODULES[name]
