@@ -12,7 +12,8 @@ from nbclient import NotebookClient
 FOLDER = Path(__file__).parents[2] / "docs/notebooks"
 ERROR = r"(negative|positive) \d\.\d\d: .+\n    .+\n"
 PRINTED = {
-    "start": r"\w+ \['negative', 'positive'\]\n.+\n\d+ of 200 new texts are right\n\['reviews', 'reviews.html'\]\n"
+    "start": r"\w+ \['negative', 'positive'\]\n.+\n\d+ of 200 new texts are right\n"
+    r"\['reviews', 'reviews.html', 'reviews.learning_curve.json', .+\]\n"
     r"positive\n",
     "improve": rf"\w+: 0\.\d\d\n({ERROR}){{3}}100 labels: 0\.\d\d\n200 labels: 0\.\d\d\n",
 }
