@@ -63,7 +63,13 @@ def test_the_record_has_what_the_chosen_model_needs(
     write_record(steps, {"setfit": ENCODER, "tfidf_svm": SVM}, chosen)
     record = FitRecord.of(steps.chosen)
     columns = {"text": "review", "label": "stars", "group": "group"}
-    assert record.reading(Path("a.csv")) == {**columns, "ordered": None, "language": "zh", "options": {}}
+    assert record.reading(Path("a.csv")) == {
+        **columns,
+        "slices": [],
+        "ordered": None,
+        "language": "zh",
+        "options": {},
+    }
     assert record.params == {
         **{"metric": {"cost": {"food": {"room": 3.0}}}},
         **{"dataset": "texts", "seeds": [4], "views": views, "systems": systems},

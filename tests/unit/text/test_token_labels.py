@@ -55,7 +55,7 @@ def judged(
         "columns_of_text": ["text"],
         "join": " ",
     }
-    source = SimpleNamespace(task=task, **about)
+    source = SimpleNamespace(task=task, keep=(), **about)
     return validate(frame.lazy(), source, ValidateSettings(min_per_class=1))  # type: ignore[arg-type]
 
 
