@@ -73,7 +73,7 @@ def test_the_record_has_what_the_chosen_model_needs(
     assert record.params == {
         **{"metric": {"cost": {"food": {"room": 3.0}}}},
         **{"dataset": "texts", "seeds": [4], "views": views, "systems": systems},
-        **{name: {} for name in ("validate", "examine", "augment", "encode", "ensemble")},
+        **{name: {} for name in ("validate", "examine", "augment", "encode", "ensemble", "report")},
         **{"pos_table": {"tagger": "none"}, "train": {"max_length": 32}, "prune": {"enabled": False}},
         **{"evaluate": {"timing_texts": 32}, "compare": {"alpha": 0.1, "prefer": "best"}},
     }
