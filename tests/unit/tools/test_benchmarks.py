@@ -30,6 +30,7 @@ def tiny(*program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=1800)
 
 
+@pytest.mark.slow
 @pytest.mark.extended
 def test_every_family_runs_or_names_what_it_needs() -> None:
     done = tiny("benchmarks.run")

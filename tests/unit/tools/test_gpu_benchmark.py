@@ -39,6 +39,7 @@ def bare(folder: Path, *program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=500)
 
 
+@pytest.mark.slow
 @pytest.mark.extended
 def test_every_family_runs_on_a_bare_machine(tmp_path: Path) -> None:
     done = bare(tmp_path, "-m", "benchmarks.gpu", "--tiny", "--out", "results")
