@@ -1,4 +1,4 @@
-# The first make run installs what a run needs, the first make test also what the tests and checks need.
+# make install, or the first make run, installs what a run needs, the first make test also what the tests and checks need.
 #
 #   make run DATASET=mr SYSTEMS=transformer_f,tfidf_svm SEEDS=0,1,2
 
@@ -24,7 +24,7 @@ unexport DATASET SYSTEMS SEEDS SET NAME
 option = $(if $(value $(1)),--$(2) '$(subst ','\'',$(value $(1)))')
 
 .DEFAULT_GOAL := help
-.PHONY: help run retrain dashboard stop test test-all test-avx2 docs checks mutants peers bench bench-accuracy drill repair clean
+.PHONY: help install run retrain dashboard stop test test-all test-avx2 docs checks mutants peers bench bench-accuracy drill repair clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,6 +49,8 @@ $(TESTS): $(READY) requirements-test.lock
 	@test -e $(PEERS) || $(PIP) check
 	@touch $@
 
+install: $(READY) ## create .venv with all that a run needs; 3 minutes
+
 run: $(READY) ## run the pipeline; DATASET=, SYSTEMS=, SEEDS= and SET="a.b=c d=e" override params.yaml, NAME= names the run
 	@$(BIN)/epigram run \
 	  $(call option,DATASET,dataset) $(call option,SYSTEMS,systems) $(call option,SEEDS,seeds) $(call option,NAME,name) \
@@ -63,17 +65,20 @@ dashboard: $(READY) ## start server, dashboard, worker and schedules; stop them 
 stop: $(READY) ## stop what make dashboard started
 	@$(BIN)/epigram stop
 
+# With PYTHONDONTWRITEBYTECODE set, each of the many processes that tests start would compile the package again.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 3 --dist loadfile
+
 # Three workers on two cores: many tests wait for processes. A file's tests share their servers and models.
 # tests/conftest.py orders the files; pytest-xdist by itself would end with those of few tests, which take longest.
 test: $(TESTS) ## run the tests, without those that need a browser, server, cluster or wheel
-	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not extended"
+	@$(PYTEST) --no-loadscope-reorder -m "not extended"
 
-test-all: $(TESTS) ## run all tests
-	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+test-all: $(TESTS) ## run all tests, and name the slowest ones
+	@$(PYTEST) --no-loadscope-reorder --durations=40 --durations-min=15
 
 # oneDNN and PyTorch obey these two variables on processors with more instructions.
 test-avx2: $(TESTS) ## run the tests that depend on the precision as on a processor without bfloat16; 1 minute
-	@ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(BIN)/python -m pytest -q -n 3 --dist loadfile \
+	@ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 $(PYTEST) \
 	  tests/contract/test_every_training_setting.py tests/contract/test_adapters_torch.py tests/parity/test_bfloat16*.py \
 	  tests/unit/nn/layers tests/unit/nn/heads/test_output_precision.py tests/unit/models/test_token_batches.py \
 	  tests/unit/inference/test_hf.py tests/scenarios/test_precision_products.py

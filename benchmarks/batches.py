@@ -36,7 +36,7 @@ def pad_share(texts: TextBatches, seed: int, batch: int = BATCH) -> float:
 def rows(plan: Plan) -> list[Row]:
     """Return padding share and throughput at batch size 64."""
     torch.set_num_threads(1)
-    view = View.load(encoded(plan.scratch, plan.size(TITLES), plan.size(TITLES)))
+    view = View.load(encoded(plan, TITLES, TITLES))
     texts, examples = batches_of(view, "dev", template_of(view, 128)), examples_of(view.split("dev"))
     tokens = int(texts.lengths.sum())
     order = np.random.default_rng(0)

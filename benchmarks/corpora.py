@@ -5,8 +5,10 @@ Without it the two embedded corpora are used; their titles are repeated with a s
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.timing import ROOT, SkippedError, process
+from benchmarks.timing import ROOT, Plan, SkippedError, process
 from epigram.core.arrays import ranges
 from epigram.text.dataset.encoded_dataset import Split
 
@@ -53,6 +55,13 @@ ARGUMENTS = {
     "encode": ("{view}", "data/validated", "data/augmented", "data/pos", "data/encoded/{view}"),
     "pretrain": ("{view}", "data/encoded/{view}", "data/pretrained/{view}"),
 }
+# Runs several stages, each given as its name and arguments, in one process.
+CHAIN = """
+import importlib, json, sys
+for name, *sys.argv[1:] in json.loads(sys.argv[1]):
+    importlib.import_module("epigram.stages." + name).main()
+"""
+TINY = 100  # training and development titles of a tiny run
 
 
 def checkpoint() -> str:
@@ -112,6 +121,16 @@ def stage(folder: Path, name: str, view: str = "token") -> dict[str, float]:
     return process(["-m", f"epigram.stages.{name}", *(part.format(view=view) for part in ARGUMENTS[name])], folder)
 
 
+def chain(folder: Path, *stages: Sequence[str]) -> None:
+    """Run stages that are not measured, each given as its name and arguments, in one process."""
+    process(["-c", CHAIN, json.dumps(stages)], folder)
+
+
+def prepare(folder: Path, names: Iterable[str], view: str = "token") -> None:
+    """Run stages, up to `pretrain`, in a folder made by `lay_out`."""
+    chain(folder, *([name, *(part.format(view=view) for part in ARGUMENTS[name])] for name in names))
+
+
 def staged(scratch: Path, source: str, view: str, **settings: Any) -> Path:
     """Return a view of a source of the repository, made once per run; `settings` are those of a view in params.yaml."""
     folder = scratch / f"{source}-{view}"
@@ -120,8 +139,7 @@ def staged(scratch: Path, source: str, view: str, **settings: Any) -> Path:
         folder.mkdir()
         change(folder, views={view: settings}, systems={"bert": {"view": view}})
         download(source, folder / "data/raw")
-        for name in list(ARGUMENTS)[1:]:
-            stage(folder, name, view)
+        prepare(folder, list(ARGUMENTS)[1:], view)
     return encoded
 
 
@@ -152,14 +170,18 @@ def chosen(part: Split, rows: Any) -> Split:
     return replace(part, ids=part.ids[rows], labels=part.labels[rows], rows=part.rows[rows], characters=characters)
 
 
-def encoded(scratch: Path, train: int, dev: int) -> Path:
-    """Return the token view of `train` training and `dev` development titles, and test titles; made once per run."""
+def encoded(plan: Plan, train: int, dev: int) -> Path:
+    """Return the token view of `train` training and `dev` development titles, and test titles; made once per run.
+
+    All families of a tiny run use the same few titles.
+    """
     import polars as pl
 
-    folder = scratch / f"encoded-{train}-{dev}"
+    train, dev = (TINY, TINY) if plan.tiny else (train, dev)
+    folder = plan.scratch / f"encoded-{train}-{dev}"
     view = folder / "data/encoded/token"
     if not view.exists():
-        frame = titles(scratch)
+        frame = titles(plan.scratch)
         seen = pl.col("split").fill_null("train") == "train"
         mixed = frame.sample(fraction=1.0, shuffle=True, seed=0)  # files may be sorted by label
         # dev rows before test rows of the source; the embedded corpus has too few rows to separate them
@@ -169,6 +191,5 @@ def encoded(scratch: Path, train: int, dev: int) -> Path:
         names = ("train", "dev", "test")
         split = [part.with_columns(split=pl.lit(name)) for name, part in zip(names, parts, strict=True)]
         lay_out(folder, pl.concat(split))
-        for name in ARGUMENTS:
-            stage(folder, name)
+        prepare(folder, ARGUMENTS)
     return view

@@ -80,7 +80,7 @@ def small_system(plan: Plan, name: str, view: View) -> dict[str, Any]:
 
 def small_systems(plan: Plan) -> Comparisons:
     """Compare every system of the family `training`."""
-    view = View.load(encoded(plan.scratch, plan.size(training.TITLES), plan.size(training.TITLES)))
+    view = View.load(encoded(plan, training.TITLES, training.TITLES))
     return [small_system(plan, name, view) for name in training.SYSTEMS]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -72,17 +73,17 @@ class Library:
         predicted = json.loads((self.folder / "predicted.json").read_text(encoding="utf-8"))
         return np.asarray(np.array(predicted) == self.view.split(split).labels)
 
-    def choose_rate(self) -> None:
+    def choose_rate(self, rates: Sequence[float]) -> None:
         """Select the learning rate with the best dev accuracy."""
         scores = {}
-        for self.rate in RATES:
+        for self.rate in rates:
             scores[self.rate] = self.right("dev").mean()
         self.rate = max(scores, key=scores.__getitem__)
 
 
 def laid_out(plan: Plan, seeds: list[int]) -> tuple[Path, View]:
     """Return a folder in which our train stage runs with these seeds, and the view of the titles."""
-    data = encoded(plan.scratch, plan.size(TITLES), plan.size(DEV))
+    data = encoded(plan, TITLES, DEV)
     folder = data.parents[2]
     change(folder, systems={SYSTEM: {"view": "token"}}, views={"token": {}}, seeds=seeds)
     return folder, View.load(data)
@@ -102,7 +103,7 @@ def rows(plan: Plan) -> list[Row]:
         [mine] = plan.alternate(ours)
     else:
         library = Library(view, plan.scratch / "fasttext")
-        library.choose_rate()
+        library.choose_rate(plan.few(RATES))
         mine, other = plan.alternate(ours, library.train)
         peers = {"fastText library": other["s"]}
     work = f"fast_text, {len(view.split('train')):,} titles, train stage"
@@ -113,7 +114,7 @@ def accuracies(plan: Plan, seeds: int) -> tuple[Right, dict[str, Right]]:
     """Return whether each seed's model is right on each held-out title: ours, then the library's."""
     folder, view = laid_out(plan, list(range(seeds)))
     library = Library(view, plan.scratch / "fasttext")
-    library.choose_rate()
+    library.choose_rate(plan.few(RATES))
     peer = np.stack([library.right("test", seed) for seed in range(seeds)])
     train_stage(folder)
     mine = []

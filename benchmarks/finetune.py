@@ -60,7 +60,7 @@ def throughput(plan: Plan, view: View) -> tuple[Rates, Rates, dict[str, Measured
     examples, count = [trainer_peer.examples(view, part) for part in split], len(split[1])
 
     def limits() -> dict[str, float]:
-        return {name: minilm.limit(name) for name in {FAST, "fp32"}}  # emulated bf16 would take minutes
+        return {name: minilm.limit(plan, name) for name in {FAST, "fp32"}}  # emulated bf16 would take minutes
 
     def ours() -> dict[str, float]:
         seconds = our_run(minilm.ours(view), view, split, config)
@@ -70,7 +70,7 @@ def throughput(plan: Plan, view: View) -> tuple[Rates, Rates, dict[str, Measured
         seconds = trainer_peer.run(view, (examples[0], examples[1]), how, plan.scratch, **arguments(view))
         return {"texts/s": count / seconds}
 
-    kinds = peers()
+    kinds = plan.few(peers())
     works: list[Callable[[], dict[str, float]]] = [limits, ours, *(partial(peer, how) for how in kinds)]
     most, mine, *others = plan.alternate(*works)
     return most, mine, {how.name: found["texts/s"] for how, found in zip(kinds, others, strict=True)}

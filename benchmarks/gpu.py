@@ -38,7 +38,7 @@ def device_name() -> str:
 
 
 def run(families: list[str], device: str, asked: argparse.Namespace) -> list[Any]:
-    """Measure each family in a separate process, store its rows, and return all rows."""
+    """Measure each family, in a separate process unless tiny, store its rows, and return all rows."""
     path, shared = results.file_of(device, asked.out or results.RESULTS), results.identity(device, CORPUS)
     why = results.mismatch(path, shared) if len(families) < len(FAMILIES) else None
     if why:
@@ -48,7 +48,8 @@ def run(families: list[str], device: str, asked: argparse.Namespace) -> list[Any
         for name in families:
             start = time.monotonic()
             try:
-                found = apart(measure, name, Plan(Path(scratch), asked.tiny))
+                plan = Plan(Path(scratch), asked.tiny)
+                found = plan.apart(measure, name, plan)
             except SkippedError as reason:
                 print(f"{name}: skipped: {reason}", file=sys.stderr, flush=True)
                 continue

@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.gpu_data import CLASSES, DEVICE, PAD, bert, bert_config, peak, peak_memory, seconds, split, texts_of
 from benchmarks.rows import Measured, Reach, Row
-from benchmarks.timing import Plan, Run, apart
+from benchmarks.timing import Plan, Run
 from epigram.models.batches import Rows, TextBatches
 from epigram.models.precision import has_fast_bf16
 from epigram.nn.layers.types import Tokens
@@ -212,6 +212,6 @@ def rows(plan: Plan) -> list[Row]:
     """Return the rows of every length, and the memory of the longest."""
     lengths = tuple(SHARES) if plan.tiny else LENGTHS
     found = [row for length in lengths for row in length_rows(plan, length)]
-    ours, peer = (Measured((apart(memory_of, plan, LENGTHS[-1], whose),)) for whose in ("ours", "theirs"))
+    ours, peer = (Measured((plan.apart(memory_of, plan, LENGTHS[-1], whose),)) for whose in ("ours", "theirs"))
     work = f"BERT base, {TOKENS:,} tokens a batch, peak memory"
     return [*found, Row(work, "GB", ours, {MEMORY_PEER: peer})]

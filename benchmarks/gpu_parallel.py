@@ -52,7 +52,11 @@ def rows(plan: Plan) -> list[Row]:
     """Return one row. Raises SkippedError without two GPUs, unless it is a tiny run without any GPU."""
     if torch.cuda.device_count() < 2 and not (plan.tiny and not torch.cuda.is_available()):
         raise SkippedError("two processes need two GPUs")
-    two, one = plan.alternate(lambda: launched(2, tiny=plan.tiny), lambda: launched(1, tiny=plan.tiny), rounds=3)
+    two, one = plan.alternate(
+        lambda: launched(2, tiny=plan.tiny),
+        lambda: measure(tiny=True) if plan.tiny else launched(1, tiny=False),
+        rounds=3,
+    )
     return [Row(f"BERT base, L = {LENGTH}, two processes", "texts/s", two["texts/s"], {"one process": one["texts/s"]})]
 
 

@@ -13,7 +13,7 @@ import torch
 from benchmarks import minilm
 from benchmarks.corpora import ENGLISH, NEWS, titles
 from benchmarks.corpora import minilm as minilm_view
-from benchmarks.inference_peers import Peer, peers
+from benchmarks.inference_peers import Peer, Pipeline, peers
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan, cores, process
 from epigram.inference.predictors.dataset_batches import template_of
@@ -112,14 +112,17 @@ def rows(plan: Plan) -> list[Row]:
     view = View.load(minilm_view(plan.scratch))
     folder, theirs = saved(view, plan.scratch)
     texts = mixed(plan.scratch, plan.size(TEXTS))
-    predictor, programs = Predictor(folder), peers(theirs, plan.scratch)
+    predictor = Predictor(folder)
+    programs: dict[str, Peer] = (
+        {"pipeline(), fp32": Pipeline(theirs, "fp32")} if plan.tiny else peers(theirs, plan.scratch)
+    )
     work = minilm.flops(predictor.saved.model, predictor.batches(texts).lengths) / len(texts) / 1e9  # GFLOP per text
     mine, others = many(plan, predictor, programs, texts)
     one, each = single(plan, predictor, programs, texts)
     ours = ["-m", "epigram.cli", "predict", str(folder), texts[0]]
     peer = ["-c", COLD, str(theirs), texts[0]]
     cold = plan.alternate(lambda: process(ours, plan.scratch), lambda: process(peer, plan.scratch))
-    most = minilm.limit(minilm.FAST)
+    most = minilm.limit(plan, minilm.FAST)
     shares = (work * mine.median / most, work / (one.median / 1000) / most)
     return [
         Row(f"MiniLM, predictions of {len(texts):,} texts", "texts/s", mine, others, Reach("≥", 2, "ratio"), shares[0]),

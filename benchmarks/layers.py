@@ -212,5 +212,6 @@ def perceptron_row(plan: Plan, length: int = 128) -> Row:
 def rows(plan: Plan) -> list[Row]:
     """Return the rows of both attentions at every length, and the row of the semantic perceptron."""
     torch.set_num_threads(1)
-    correlation = [correlation_row(plan, length) for length in LENGTHS]
-    return [*correlation, *(row for length in LENGTHS for row in head_to_head_rows(plan, length)), perceptron_row(plan)]
+    lengths = plan.few(LENGTHS)
+    correlation = [correlation_row(plan, length) for length in lengths]
+    return [*correlation, *(row for length in lengths for row in head_to_head_rows(plan, length)), perceptron_row(plan)]

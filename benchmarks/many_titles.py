@@ -20,7 +20,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from benchmarks.corpora import change, lay_out, repeated, stage, titles
+from benchmarks import corpora
+from benchmarks.corpora import change, lay_out, repeated, titles
 from benchmarks.timing import environment
 from epigram.core.arrays import NpyWriter, Ragged, RaggedWriter
 from epigram.core.files import read_json
@@ -34,10 +35,9 @@ REPORT = re.compile(r"loss .* texts/s")
 def prepare(scratch: Path, system: str, count: int) -> Path:
     """Return a folder with an encoded view whose train split has `count` random titles."""
     folder = scratch / "work"
-    lay_out(folder, repeated(titles(scratch).drop("split"), ENCODED_TITLES))
+    lay_out(folder, repeated(titles(scratch).drop("split"), min(count, ENCODED_TITLES)))
     change(folder, systems={system: {"view": "token"}}, views={"token": {}}, seeds=[0])
-    for name in ("download", "validate", "pos_table", "augment", "encode", "pretrain"):
-        stage(folder, name)
+    corpora.prepare(folder, corpora.ARGUMENTS)
     draw(folder / ENCODED, count)
     return folder
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.timing import Plan
 from epigram.inference.predictors.dataset_batches import data_spec_of
 from epigram.models.precision import has_fast_bf16
 from epigram.recipes.registry import RECIPES
@@ -56,12 +57,13 @@ def training_flops(model: Any, lengths: Any) -> float:
     return 3 * flops(model, lengths)
 
 
-def limit(name: str) -> float:
+def limit(plan: Plan, name: str) -> float:
     """Return the GFLOP/s of the fastest of several large matrix products in fp32 or bf16: a limit for any model."""
-    a, b = (torch.randn(SIDE, SIDE, dtype=DTYPES[name]) for _ in range(2))
+    side = plan.size(SIDE)
+    a, b = (torch.randn(side, side, dtype=DTYPES[name]) for _ in range(2))
     times = []
     for _ in range(8):
         start = perf_counter()
         a @ b
         times.append(perf_counter() - start)
-    return 2 * SIDE**3 / min(times) / 1e9
+    return 2 * side**3 / min(times) / 1e9

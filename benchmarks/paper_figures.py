@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from benchmarks.paper_svg import Panel, Point, curves, heat_maps
 from benchmarks.timing import ROOT
@@ -49,6 +49,7 @@ class Curve:
     score: str
     x: str
     y: str
+    does: ClassVar[str] = "measures it"  # what the command does
 
     def command(self, name: str) -> str:
         """Return the command that measures the cells of the sweep."""
@@ -90,6 +91,7 @@ class HeatMaps:
     """Recorded matrices of small models."""
 
     title: str
+    does: ClassVar[str] = "trains the models"  # what the command does
 
     def minutes(self, _: str) -> int:
         """Return the estimated time of the trainings."""
@@ -107,10 +109,18 @@ class HeatMaps:
             return None
 
     def data(self, name: str) -> str:
-        """Return what the models are trained on, and their scores."""
+        """Return what the models are trained on, with which changed settings, and their scores."""
         found = self.recorded(name)
         scores = ", ".join(f"`{system}` {100 * score:.1f}" for system, score in found.scores.items())
-        return f"Trained on {found.rows:,} texts of the source `{found.source}` with one seed; test accuracy: {scores}."
+        changes = {
+            f"{section}.{key} = {value}": None
+            for system in found.systems.values()
+            for section, values in system.items()
+            for key, value in values.items()
+        }
+        changed = f" except {' and '.join(changes)}" if changes else ""
+        data = f"{found.rows:,} texts of the source `{found.source}`"
+        return f"Trained on {data} with one seed and epigram's defaults{changed}; test accuracy: {scores}."
 
     def recorded(self, name: str) -> Matrices:
         """Read the matrices. Raises InputMissingError if they are not recorded."""

@@ -2,7 +2,7 @@
 
 python -m benchmarks.papers writes them; `epigram table NAME` measures the cells of a table or a curve,
 `python -m benchmarks.paper_counts` counts the data sets, and `python -m benchmarks.paper_matrices` records matrices. A
-page has a block for each table and figure.
+page has a block for each table and figure, and one for the legend of its tables.
 """
 
 from __future__ import annotations
@@ -19,41 +19,63 @@ from statistics import mean, stdev
 from benchmarks.paper_figures import FIGURES
 from benchmarks.timing import ROOT
 from epigram.core.files import read_json, write_text
-from epigram.runner.tables.definition import Column, Dataset, PrintedRow, PrintedTable, cells, read_table
+from epigram.runner.tables.definition import Column, Dataset, PrintedRow, PrintedTable, cells, read_table, table_names
 from epigram.runner.tables.results import CellResult, missing_cells, read_results, remaining_minutes, settings
 
 PAGES = ROOT / "docs/papers"
 IMAGES = PAGES / "images"
 PUBLISHED = ROOT / "benchmarks/published.csv"
 COUNTS = ROOT / "benchmarks/results/papers/counts.json"
-BLOCK = re.compile(r"<!-- (table|counts|figure): (\S+) -->\n(.*?)<!-- /\1 -->\n", re.DOTALL)
+BLOCK = re.compile(r"<!-- (table|counts|figure|legend): (\S+) -->\n(.*?)<!-- /\1 -->\n", re.DOTALL)
 HEAD = "| data set | row | metric | printed | paper's settings | less printed | epigram's defaults | verdict |"
 COUNTS_HEAD = "| data set | quantity | printed | ours | difference |"
-COSTS = {"parameters_without_embeddings": 1e-6, "batch_macs": 1e-9, "depth_pruned": 1.0}  # to the printed unit
+# factor to the printed unit, and decimals
+COSTS = {"parameters_without_embeddings": (1e-6, 2), "batch_macs": (1e-9, 2), "depth_pruned": (1.0, 0)}
 ROUNDED = 0.0051  # largest difference of a cost that the paper prints with two decimals
+RANKING = ("accuracy", "micro_f1")  # with one label per text they are equal; with several, no table has the accuracy
 COLUMNS: tuple[Column, Column] = ("paper", "default")
 ABOUT: dict[Column, str] = {"paper": "the paper's settings", "default": "epigram's defaults"}
 Place = tuple[str, str, Column]  # data set, row, column
+LEGEND = """\
+* A line is one score of one row, in percent. *printed* is the figure of the paper, *paper's settings* ours with
+  `preset: paper` and the caps that are named below the table, and *epigram's defaults* ours without a preset. *less
+  printed* and the verdict are of the paper's settings where a row has them, otherwise of the defaults.
+* Several seeds are shown as mean ± standard deviation. A score without ± is of one seed.
+* No cell is tuned. Early stopping reads dev, and test is scored once.
+* [low, high] is the 95% bootstrap interval over the test rows of the score that ranks the systems, the {ranking}; of
+  several seeds it is the mean. It says nothing about seeds or other splits. Every other score, also one on dev, is
+  judged by an interval of the same width around it.
+* The verdict is *reproduced* if the interval contains the printed figure, *above* or *below* if our score is higher or
+  lower and the interval does not contain it, and *not measured yet* if those settings have no result.
+"""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A value of some seeds in the unit of the paper, with the half width of its interval; None for a cost.
+    """A value of some seeds in the unit of the paper, with its interval, which is None for a cost.
 
-    It has no values if the system has no such score.
+    `ranks` marks the score that ranks systems, to which the interval belongs; other scores have an interval of the same
+    width. It has no values if the system has no such score.
     """
 
     values: list[float]
-    half: float | None
+    interval: tuple[float, float] | None
+    ranks: bool = False
+    digits: int = 1
 
     def __str__(self) -> str:
-        """Return the mean, with the standard deviation and the number of seeds if there are several."""
+        """Return the mean, the standard deviation and the number of seeds if there are several, and the interval.
+
+        A number of layers that depends on the seed is a range.
+        """
         if not self.values:
             return "–"
-        if self.half is None:
-            return f"{mean(self.values):.2f}"
-        spread = f" ± {stdev(self.values):.1f}, n = {len(self.values)}" if len(self.values) > 1 else ""
-        return f"{mean(self.values):.1f}{spread}"
+        if self.digits == 0:
+            return " to ".join(f"{value:.0f}" for value in sorted({min(self.values), max(self.values)}))
+        shown = f"{mean(self.values):.{self.digits}f}"
+        if self.interval is not None and len(self.values) > 1:
+            shown += f" ± {stdev(self.values):.1f}, n = {len(self.values)}"
+        return shown + (f" [{self.interval[0]:.1f}, {self.interval[1]:.1f}]" if self.interval and self.ranks else "")
 
 
 @cache
@@ -68,7 +90,7 @@ def published() -> dict[tuple[str, str, str, str], str]:
 def measured(table: PrintedTable, results: Iterable[CellResult], place: Place, score: str) -> Measured | None:
     """Return a score of all measured seeds of a place, or None; a cell whose settings have changed does not count.
 
-    `score` is `dev` for the development score. The interval is the bootstrap interval of the test score that ranks
+    `score` is `dev` for the development score. The interval is the mean bootstrap interval of the test score that ranks
     systems; it reflects the choice of test rows.
     """
     wanted = {
@@ -84,22 +106,32 @@ def measured(table: PrintedTable, results: Iterable[CellResult], place: Place, s
     found = [each.dev if score == "dev" else each.scores.get(score) for each in mine]
     values = [value for value in found if value is not None]
     if score in COSTS:
-        return Measured([value * COSTS[score] for value in values], None)
-    return Measured([100 * value for value in values], 50 * mean(each.high - each.low for each in mine))
+        factor, digits = COSTS[score]
+        return Measured([value * factor for value in values], None, digits=digits)
+    low, high = (100 * mean(getattr(each, end) for each in mine) for end in ("low", "high"))
+    if score in RANKING or not values:
+        return Measured([100 * value for value in values], (low, high), ranks=True)
+    middle, half = 100 * mean(values), (high - low) / 2
+    return Measured([100 * value for value in values], (middle - half, middle + half))
 
 
-def verdict(printed: float | None, ours: Measured | None) -> str:
-    """Return whether the printed value is reached: it lies in the interval of ours, or below it."""
+def verdict(printed: float | None, ours: Measured | None, incomparable: str = "") -> str:
+    """Return whether the printed value is reached: it lies in the interval of ours, or below it.
+
+    `incomparable` is the verdict on every score of other data or of another checkpoint; costs do not depend on them.
+    """
     if ours is None:
         return "not measured yet"
     if printed is None or not ours.values:
         return ""
-    value = mean(ours.values)
-    if ours.half is None:
-        return "equal" if abs(value - printed) < ROUNDED else "differs"
-    if value - ours.half > printed:
+    if ours.interval is None:
+        return "equal" if abs(mean(ours.values) - printed) < ROUNDED else "differs"
+    if incomparable:
+        return incomparable
+    low, high = ours.interval
+    if low > printed:
         return "above"
-    return "reproduced" if value + ours.half >= printed else "below"
+    return "reproduced" if high >= printed else "below"
 
 
 def lines(table: PrintedTable, found: list[CellResult]) -> Iterator[str]:
@@ -111,21 +143,25 @@ def lines(table: PrintedTable, found: list[CellResult]) -> Iterator[str]:
                 for metric, score in metrics.items():
                     ours = {column: measured(table, found, place, score) for column, place in places.items()}
                     key = (name, table.datasets[dataset].printed or dataset, table.rows[row].printed or row, metric)
-                    yield _line([dataset, row, _origin(table, name) + metric], published().get(key, ""), ours)
+                    names = [dataset, row, _origin(table, name) + metric]
+                    yield _line(names, published().get(key, ""), ours, table.datasets[dataset].incomparable)
 
 
 def _origin(table: PrintedTable, name: str) -> str:
     """Return the number of a printed table, to tell it from others that share their trainings with it."""
-    return f"Table {name.split('_')[1].removeprefix('T')}, " if len(table.printed) > 1 else ""
+    return f"{_title(name)}, " if len(table.printed) > 1 else ""
 
 
-def _line(names: list[str], printed: str, ours: dict[Column, Measured | None]) -> str:
+def _line(names: list[str], printed: str, ours: dict[Column, Measured | None], incomparable: str) -> str:
     """Return a line; the column of the paper's settings is judged, where there is one."""
     number = float(printed) if re.fullmatch(r"\d+(\.\d+)?", printed) else None
     judged = ours["paper" if "paper" in ours else "default"]
-    gap = f"{mean(judged.values) - number:+.1f}" if judged and judged.values and number is not None else ""
+    said = verdict(number, judged, incomparable)
+    gap = ""
+    if judged and judged.values and number is not None and said != incomparable:
+        gap = f"{mean(judged.values) - number:+.{judged.digits}f}"
     paper, default = (str(ours[column] or "…") if column in ours else "–" for column in COLUMNS)
-    texts = [*names, printed or "–", paper, gap, default, verdict(number, judged)]
+    texts = [*names, printed or "–", paper, gap, default, said]
     return f"| {' | '.join(texts)} |".replace("*", r"\*")
 
 
@@ -134,7 +170,7 @@ def rendered(name: str) -> str:
     table, found = read_table(ROOT, name), read_results(ROOT, name)
     head = [f"**{table.title}** (`benchmarks/tables/{name}.yaml`).{_left(name, table, found)}", ""]
     head += [HEAD, f"|{' --- |' * (HEAD.count('|') - 1)}"]
-    return "\n".join([*head, *lines(table, found), "", *_differences(table), ""])
+    return "\n".join([*head, *lines(table, found), "", *_notes(table), ""])
 
 
 def _left(name: str, table: PrintedTable, found: list[CellResult]) -> str:
@@ -150,14 +186,33 @@ def _left(name: str, table: PrintedTable, found: list[CellResult]) -> str:
     )
 
 
-def _differences(table: PrintedTable) -> list[str]:
-    """Return a line for each difference between the printed and the measured work."""
+def _notes(table: PrintedTable) -> list[str]:
+    """Return a line for the seeds, and for each difference between the printed and the measured work."""
     parts: dict[str, Dataset | PrintedRow] = {**table.datasets, **table.rows}
-    told = [f"* {name}: {part.differs}." for name, part in parts.items() if part.differs]
+    told: dict[str, list[str]] = {}
+    for name, part in parts.items():
+        told.setdefault(part.differs, []).append(name)
+    differences = [f"* {'; '.join(names)}: {text}." for text, names in told.items() if text]
     capped = {name: _flat(each) for name, each in table.datasets.items() if each.cap}
     caps = [f"* {name}: the column of the paper's settings has {cap}." for name, cap in capped.items()]
-    absent = [f"* {name}: not measurable here: {reason}." for name, reason in table.absent.items()]
-    return [*told, *caps, *absent]
+    absent = [f"* {_title(names)}: not measurable here: {reason}." for names, reason in table.absent.items()]
+    return [_seeds(table), *differences, *caps, *absent]
+
+
+def _seeds(table: PrintedTable) -> str:
+    """Return a line that says how many seeds each row has once all cells are measured."""
+    own, several = [name for name, row in table.rows.items() if row.own], len(table.seeds)
+    if not own or several == 1:
+        return "* Seeds: one of each row."
+    if len(own) == len(table.rows):
+        return f"* Seeds, once all are measured: {several} of each row."
+    return f"* Seeds, once all are measured: {several} of {', '.join(own)}; one of each other row."
+
+
+def _title(name: str) -> str:
+    """Return the title of a printed table, Table 3 for CNLE_T3_multiclass, and any other name unchanged."""
+    found = re.fullmatch(r"[A-Z]+_T(\d+)(_\w+)?", name)
+    return f"Table {found[1]}" if found else name
 
 
 def _flat(dataset: Dataset) -> str:
@@ -189,15 +244,29 @@ def difference(printed: str, ours: float | str) -> str:
 def pictured(name: str) -> str:
     """Return the Markdown of a figure and how to make it."""
     figure = FIGURES[name]
-    command = f"`{figure.command(name)}`"
+    how = f"`{figure.command(name)}` {figure.does}, `python -m benchmarks.papers` draws the figure."
     if figure.drawn(name) is None:
-        return f"**{figure.title}**: not measured yet; {command} (about {figure.minutes(name)} minutes of one core).\n"
-    return f"![{figure.title}](images/{name}.svg)\n\n{figure.data(name)} {command} makes it.\n"
+        return f"**{figure.title}**: not measured yet (about {figure.minutes(name)} minutes of one core). {how}\n"
+    return f"![{figure.title}](images/{name}.svg)\n\n{figure.data(name)} {how}\n"
+
+
+def legend(page: str) -> str:
+    """Return the Markdown that explains the columns of a page's tables."""
+    tables = [table for name in table_names(ROOT) if (table := read_table(ROOT, name)).page == page]
+    scores = {score for table in tables for metrics in table.printed.values() for score in metrics.values()}
+    others = sorted({each.incomparable for table in tables for each in table.datasets.values()} - {""})
+    ranking = "micro-F1" if "micro_f1" in scores else "accuracy"
+    lines = [
+        LEGEND.format(ranking=ranking),
+        "* Costs have no interval: they are *equal* at two decimals, or *differs*.\n" if scores & COSTS.keys() else "",
+        *(f"* *{other}*: our score does not compare with the printed one; see below the table.\n" for other in others),
+    ]
+    return "".join(lines)
 
 
 def written(page: Path) -> str:
     """Return the text of a page with its tables and figures."""
-    write = {"table": rendered, "counts": counted, "figure": pictured}
+    write = {"table": rendered, "counts": counted, "figure": pictured, "legend": legend}
     return BLOCK.sub(
         lambda block: f"<!-- {block[1]}: {block[2]} -->\n{write[block[1]](block[2])}<!-- /{block[1]} -->\n",
         page.read_text(encoding="utf-8"),

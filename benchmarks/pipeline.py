@@ -71,13 +71,13 @@ def worked(spans: Path) -> tuple[int, float]:
 
 @contextmanager
 def served(folder: Path) -> Iterator[None]:
-    """Run a Prefect server for the flows of `folder` while the context is open."""
+    """Run a Prefect server for the flows of `folder` while the context is open, from when it has deployed them."""
     command = [sys.executable, "-m", "epigram.cli", "dashboard", "--port", "0"]
     log, end = folder / "serve.log", time.monotonic() + WAIT
     with log.open("w", encoding="utf-8") as output:
         child = subprocess.Popen(command, cwd=folder, env=environment(folder), stdout=output, stderr=output)
     try:
-        while "dashboard" not in log.read_text(encoding="utf-8"):
+        while "scheduled:" not in log.read_text(encoding="utf-8"):
             if child.poll() is not None or time.monotonic() > end:
                 raise RuntimeError(f"no server: {log.read_text(encoding='utf-8')}")
             time.sleep(0.1)
@@ -105,6 +105,8 @@ def whole_run(plan: Plan, folder: Path) -> list[Row]:
 def idle(plan: Plan, folder: Path) -> list[Row]:
     """Time a finished pipeline: `dvc repro`, the flow with its own server, the flow on a running server."""
     repro = ["-m", "dvc", "repro", "--quiet"]
+    if plan.tiny:
+        return [Row("dvc repro with nothing to do", "s", Measured((process(repro, folder, code=folder)["s"],)))]
     process(repro, folder, code=folder)
     alone, embedded = plan.alternate(
         lambda: process(repro, folder, code=folder), lambda: process(FLOW, folder, code=folder)

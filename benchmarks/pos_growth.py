@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.configs import config_of
-from benchmarks.corpora import change, download
+from benchmarks.corpora import chain, change, download
 from benchmarks.intervals import Right, difference
-from benchmarks.timing import process
 from epigram.evaluation.metrics.primary import metric_for
 from epigram.inference.predictors.dataset_batches import batches_of, data_spec_of, template_of
 from epigram.models.predict import predict
@@ -44,41 +43,23 @@ ARMS = ("package", "constant", "tokens", "grown")
 VALIDATED, AUGMENTED, VERSIONS = "data/validated", "data/augmented", "data/pos_versions"
 
 
-def stage(folder: Path, name: str, *arguments: str) -> None:
-    """Run one stage of the pipeline in `folder`."""
-    process(["-m", f"epigram.stages.{name}", *arguments], folder)
-
-
 def prepared(scratch: Path, source: str) -> dict[str, View]:
     """Return the token view of a source for each set of weights."""
     folder = scratch / source
     (folder / "data").mkdir(parents=True)
     change(folder, views={"token": {"tokenizer": "token"}}, systems={SYSTEM: {"view": "token"}})
     download(source, folder / "data/raw")
-    stage(folder, "validate", "data/raw", VALIDATED)
-    stage(folder, "augment", VALIDATED, AUGMENTED)
-    package = folder / "data/pos-package"
-    package.mkdir()
-    save(build(PosTableSettings()), package, {})
-    stage(folder, "pos_table", VALIDATED, VERSIONS, "data/pos")
+    validate, augment = ("validate", "data/raw", VALIDATED), ("augment", VALIDATED, AUGMENTED)
+    chain(folder, validate, augment, ("pos_table", VALIDATED, VERSIONS, "data/pos"))
     publish(folder / VERSIONS, find_words(folder / VALIDATED, folder / "data/pos", folder))
-    stage(folder, "pos_table", VALIDATED, VERSIONS, "data/pos-grown")
-    views = {arm: encoded(folder, arm) for arm in ("package", "grown")}
-    return {**views, "tokens": replace(views["package"], pos_words=None), "constant": constant(folder)}
-
-
-def encoded(folder: Path, arm: str) -> View:
-    """Return the view with the part-of-speech table of `arm`."""
-    stage(folder, "encode", "token", VALIDATED, AUGMENTED, f"data/pos-{arm}", f"data/encoded-{arm}")
-    return View.load(folder / f"data/encoded-{arm}")
-
-
-def constant(folder: Path) -> View:
-    """Return the view with a table in which every word weighs 1."""
-    table = folder / "data/pos-constant"
-    table.mkdir()
-    save(build(PosTableSettings(function=1.0)), table, {})
-    return encoded(folder, "constant")
+    for arm, settings in (("package", PosTableSettings()), ("constant", PosTableSettings(function=1.0))):
+        (folder / f"data/pos-{arm}").mkdir()
+        save(build(settings), folder / f"data/pos-{arm}", {})
+    tables = ("package", "constant", "grown")
+    encode = (("encode", "token", VALIDATED, AUGMENTED, f"data/pos-{arm}", f"data/encoded-{arm}") for arm in tables)
+    chain(folder, ("pos_table", VALIDATED, VERSIONS, "data/pos-grown"), *encode)
+    views = {arm: View.load(folder / f"data/encoded-{arm}") for arm in tables}
+    return {**views, "tokens": replace(views["package"], pos_words=None)}
 
 
 def weights(view: View, config: TrainingConfig) -> np.ndarray[Any, Any]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from benchmarks.batches import texts_of
 from benchmarks.configs import config_of
-from benchmarks.corpora import PRUNED, chosen, staged
+from benchmarks.corpora import PRUNED, chosen, encoded, staged
 from benchmarks.intervals import Right, difference
 from benchmarks.rows import Reach, Row
 from benchmarks.timing import Plan
@@ -64,7 +64,8 @@ class Models:
 
 def data_of(plan: Plan, name: str, length: int) -> Data:
     """Return the texts of a source of the repository."""
-    view = View.load(staged(plan.scratch, name, "token", tokenizer="token"))
+    texts = encoded(plan, TRAIN, OTHERS) if plan.tiny else staged(plan.scratch, name, "token", tokenizer="token")
+    view = View.load(texts)
     draw = np.random.default_rng(0)
 
     def some(split: str, most: int) -> TextBatches:

@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks import corpora, gpu, results
 from benchmarks.table import accuracy_table, table
-from benchmarks.timing import Plan, SkippedError, apart
+from benchmarks.timing import Plan, SkippedError
 
 FAMILIES = (  # modules of this package, with rows(plan) and SETTINGS
     "data_stages",
@@ -87,7 +87,7 @@ def announce(path: Path, shared: results.Facts, names: Sequence[str], asked: arg
 
 
 def run(names: Sequence[str], asked: argparse.Namespace) -> tuple[list[Any], list[Any]]:
-    """Measure each family in a separate process; return the rows and the accuracy comparisons."""
+    """Measure each family, in a separate process unless tiny; return the rows and the accuracy comparisons."""
     machine = results.machine()
     path, shared = results.file_of(machine), results.identity(machine, corpora.names())
     store = announce(path, shared, names, asked)
@@ -96,7 +96,8 @@ def run(names: Sequence[str], asked: argparse.Namespace) -> tuple[list[Any], lis
         for name in names:
             start = time.monotonic()
             try:
-                found = apart(compare if asked.accuracy else measure, name, Plan(Path(scratch), asked.tiny))
+                plan, work = Plan(Path(scratch), asked.tiny), compare if asked.accuracy else measure
+                found = plan.apart(work, name, plan)
             except SkippedError as why:
                 print(f"{name}: skipped: {why}", file=sys.stderr, flush=True)
                 continue

@@ -69,15 +69,15 @@ class Load(NamedTuple):
     p99: float
 
 
-def model_of(scratch: Path) -> tuple[Path, list[str]]:
+def model_of(scratch: Path, rows: int = ROWS, budget: str = BUDGET) -> tuple[Path, list[str]]:
     """Return the folder of a fitted model, and other texts."""
     import epigram
 
     frame = corpora.titles(scratch, corpora.ENGLISH).sample(fraction=1.0, shuffle=True, seed=0)  # it is sorted by label
     texts, labels = frame["text"].to_list(), frame["label"].to_list()
     folder = scratch / "served"
-    epigram.fit(texts[:ROWS], labels[:ROWS], budget=BUDGET).save(folder)
-    return folder, texts[ROWS : ROWS + 4_000]
+    epigram.fit(texts[:rows], labels[:rows], budget=budget).save(folder)
+    return folder, texts[rows : rows + 4_000]
 
 
 def free_port() -> int:
@@ -169,8 +169,8 @@ def measured(command: Sequence[str], port: int, texts: Sequence[str], seconds: f
 
 def rows(plan: Plan) -> list[Row]:
     """Return a row for each number of clients: texts per second, and the latency."""
-    folder, texts = model_of(plan.scratch)
-    peers = LITSERVE if find_spec("litserve") else {}
+    folder, texts = model_of(plan.scratch, 60, "1s") if plan.tiny else model_of(plan.scratch)
+    peers = dict(plan.few(list(LITSERVE.items()))) if find_spec("litserve") else {}
     seconds = 0.3 if plan.tiny else SECONDS
     seen: dict[str, list[dict[int, Load]]] = {name: [] for name in ("epigram", *peers)}
     for _ in range(1 if plan.tiny else ROUNDS):

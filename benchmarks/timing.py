@@ -38,6 +38,14 @@ class Plan:
         """Return how much of the full work to do."""
         return max(1, full // 100) if self.tiny else full
 
+    def few(self, full: Sequence[T]) -> Sequence[T]:
+        """Return the peers, systems or sizes to measure: the first one in a tiny run, otherwise all."""
+        return full[:1] if self.tiny else full
+
+    def apart(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call `function` in a new process; a tiny run, whose figures do not count, calls it in this one."""
+        return function(*arguments) if self.tiny else apart(function, *arguments)
+
     def alternate(self, *works: Run, rounds: int = ROUNDS) -> list[dict[str, Measured]]:
         """Run `works` in turn, `rounds` times each, and return the measurements of each by unit."""
         seen: list[list[Mapping[str, float]]] = [[] for _ in works]
@@ -59,10 +67,14 @@ def cores() -> int:
 
 
 def environment(code: Path = ROOT) -> dict[str, str]:
-    """Return the environment of a process that runs the code in `code`, with this interpreter's programs first."""
+    """Return the environment of a process that runs the code in `code`, with this interpreter's programs first.
+
+    The Prefect server of a process has its database in the folder of the process.
+    """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     packages = os.pathsep.join(filter(None, [str(code / "src"), os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": packages, "PATH": path, "DVC_NO_ANALYTICS": "1"}
+    kept = {name: value for name, value in os.environ.items() if name != "PREFECT_HOME"}
+    return {**kept, "PYTHONPATH": packages, "PATH": path, "DVC_NO_ANALYTICS": "1"}
 
 
 def process(

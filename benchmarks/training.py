@@ -57,7 +57,7 @@ def system_row(plan: Plan, name: str, view: View) -> Row:
     def peer(settings: Settings) -> dict[str, float]:
         return {"titles/s": count / plain_run(plain(name, view), view.pad_id, examples, config, settings)}
 
-    kinds = peers()
+    kinds = plan.few(peers())
     mine, *others = plan.alternate(ours, *(partial(peer, kind) for kind in kinds))
     return Row(
         f"{name}, training on titles",
@@ -71,5 +71,5 @@ def system_row(plan: Plan, name: str, view: View) -> Row:
 
 def rows(plan: Plan) -> list[Row]:
     """Return the throughput of every system."""
-    view = View.load(encoded(plan.scratch, plan.size(TITLES), plan.size(TITLES)))
-    return [system_row(plan, name, view) for name in SYSTEMS]
+    view = View.load(encoded(plan, TITLES, TITLES))
+    return [system_row(plan, name, view) for name in plan.few(SYSTEMS)]

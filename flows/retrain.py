@@ -9,12 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from prefect import flow, get_run_logger
+from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-from epigram.runner.champions.champion import tag_messages
 from epigram.runner.retraining.retraining import open_session, restore_data, withdraw_file
 from flows.pipeline import pipeline
 from tasks.retraining import challenge, ingest, promote
@@ -36,8 +35,6 @@ def retrain(
         changed = withdraw_file(root, dataset, forget) if forget else restore_data(root, dataset)
         return Completed(message=str(changed), data=changed)
     with open_session(root, dataset) as session:
-        for line in tag_messages(root):
-            get_run_logger().warning("%s", line)
         ingestion = ingest(session)
         request = session.request(ingestion)
         run: Any = pipeline(request, return_state=True).result()

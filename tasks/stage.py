@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from prefect import Task, task
-from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.futures import PrefectFuture
 
 from epigram.runner.dvc.graph import Stage
 from epigram.runner.prefect.pipeline_run import PipelineRun
-from epigram.runner.prefect.stage import RETRIES, is_retryable
+from epigram.runner.prefect.stage import RETRY_DELAYS, task_options
 from epigram.runner.runs.publish import Run
 
 
@@ -31,26 +30,10 @@ def stage_task(run: PipelineRun, stage: Stage, retry_delays: Sequence[float]) ->
 
     After an exit code that may be temporary, such as 69 or 75, it is retried after each of `retry_delays` (seconds).
     """
-    as_task = task(
-        name=stage.name,
-        task_run_name=stage.name,
-        retries=len(retry_delays),
-        retry_delay_seconds=list(retry_delays),
-        retry_condition_fn=is_retryable,
-        cache_policy=NO_CACHE,
-        persist_result=False,
-    )
-    return as_task(run.attempt(stage, retry_delays))
+    return task(**task_options(stage.name, retry_delays))(run.attempt(stage, retry_delays))
 
 
-@task(
-    name="publish",
-    task_run_name="publish",
-    cache_policy=NO_CACHE,
-    persist_result=False,
-    retry_condition_fn=is_retryable,
-    **RETRIES,
-)
+@task(**task_options("publish", RETRY_DELAYS))
 def publish(run: PipelineRun) -> Run:
     """Write the summary, the report and the chosen model of the run, and show them in the dashboard."""
     return run.publish()

@@ -14,6 +14,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from epigram.process.startup import WAITING, limit_library_threads
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -82,6 +84,7 @@ def load(folder: str | Path, *, min_confidence: float = 0.0, device: str = "auto
     not exist, InputMissingError if the folder or one of its files is missing, DataError if a file has changed since
     the model was saved.
     """
+    limit_library_threads(limits=WAITING)
     from epigram.inference.hub import local_folder
     from epigram.inference.predictors.open_predictor import open_predictor
 
@@ -97,6 +100,7 @@ def __getattr__(name: str) -> Any:
     module = next((module for module, names in MODULES.items() if name in names), None)
     if module is None:
         raise AttributeError(f"module 'epigram' has no attribute {name!r}")
+    limit_library_threads(limits=WAITING)
     return getattr(import_module(module), name)
 
 

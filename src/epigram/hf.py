@@ -40,6 +40,7 @@ from epigram.nn.layers.loss import classification_loss
 from epigram.nn.layers.types import Tokens
 from epigram.text.dataset.pos_words import PosWords, WordWeights
 from epigram.text.tokens import tokenizers
+from epigram.text.tokens.encoding import separator_ids
 
 Folder = str | PathLike[str]
 CONFIG_KEYS = ("format", "system", "task", "about", "paper", "parts", "frame", "thresholds")  # keys of config.json
@@ -111,14 +112,15 @@ def build_normalizer(tokenizer: Tokenizer) -> normalizers.Normalizer:
 
 
 def build_post_processor(frame: TextTemplate, tokenizer: Tokenizer) -> TemplateProcessing:
-    """Return a post-processor that adds the frame's prefix and suffix to a text."""
-    template_ids = {"prefix": frame.prefix_ids, "suffix": frame.suffix_ids}
-    before, after = ([name] if ids else [] for name, ids in template_ids.items())
+    """Return a post-processor that adds the frame's prefix and suffix to a text, and separators between two sides."""
+    template_ids = {"prefix": frame.prefix_ids, "between": separator_ids(tokenizer), "suffix": frame.suffix_ids}
+    before, between, after = ([name] if ids else [] for name, ids in template_ids.items())
     special = [
         {"id": name, "ids": template_ids[name], "tokens": [tokenizer.id_to_token(i) for i in template_ids[name]]}
-        for name in [*before, *after]
+        for name in [*before, *between, *after]
     ]
-    return TemplateProcessing(single=[*before, "$A", *after], special_tokens=special)
+    pair = [*before, "$A", *between, "$B", *after]
+    return TemplateProcessing(single=[*before, "$A", *after], pair=pair, special_tokens=special)
 
 
 class EpigramForSequenceClassification(PreTrainedModel):  # type: ignore[no-untyped-call]

@@ -14,7 +14,6 @@ import pytest
 from prefect import context, flow_engine
 from prefect.client.orchestration import PrefectClient
 from prefect.exceptions import MissingResult
-from prefect.server.api import server
 from prefect.settings import get_current_settings
 
 from epigram.core.errors import SourceUnavailableError
@@ -23,7 +22,15 @@ from epigram.runner.service import prefect_adapter
 NEEDS = f"prefect {prefect.__version__} has no {{}}: epigram needs it for {{}}"
 
 
-def test_prefect_has_the_parts_of_the_server() -> None:
+@pytest.fixture(scope="module")
+def server() -> Any:
+    """Return Prefect's module of this name, whose import takes seconds in every process of a parallel run."""
+    from prefect.server.api import server
+
+    return server
+
+
+def test_prefect_has_the_parts_of_the_server(server: Any) -> None:
     assert hasattr(server, "create_app"), NEEDS.format("server.api.server.create_app", "its server")
     for name in ("ephemeral", "final"):
         known = inspect.signature(server.create_app).parameters
@@ -46,7 +53,7 @@ def test_prefect_reports_an_unreachable_api_by_this_text() -> None:
 
 
 @pytest.mark.parametrize("embedded", [True, False])
-def test_the_arguments_of_the_server(embedded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_arguments_of_the_server(embedded: bool, server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {}
     monkeypatch.setattr(server, "create_app", asked.update)
     prefect_adapter.server_app(embedded=embedded)

@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -63,12 +64,19 @@ def private_uses(tree: ast.Module, own: set[str]) -> Iterator[str]:
                 yield repr(text)
 
 
-TREES = {path: ast.parse((ROOT / path).read_text(encoding="utf-8")) for path in FILES}
-OWN = own_names(list(TREES.values()))
+@cache
+def trees() -> dict[Path, ast.Module]:
+    return {path: ast.parse((ROOT / path).read_text(encoding="utf-8")) for path in FILES}
+
+
+@cache
+def own() -> set[str]:
+    return own_names(list(trees().values()))
 
 
 def test_private_parts_are_used_only_in_adapters() -> None:
-    found = {str(path): uses for path in FILES if path not in ADAPTERS if (uses := [*private_uses(TREES[path], OWN)])}
+    code = {path: tree for path, tree in trees().items() if path not in ADAPTERS}
+    found = {str(path): uses for path, tree in code.items() if (uses := [*private_uses(tree, own())])}
     assert not found, f"move these uses of other libraries' private parts into an adapter: {found}"
 
 
@@ -88,12 +96,12 @@ def test_private_parts_are_used_only_in_adapters() -> None:
     ],
 )
 def test_each_kind_of_private_use_is_found(code: str) -> None:
-    assert [*private_uses(ast.parse(code), OWN)]
+    assert [*private_uses(ast.parse(code), own())]
 
 
 @pytest.mark.parametrize("code", ["self._own = 1", "tokens._replace(ids=1)", "os._exit(0)", "y = layer.forward(x)"])
 def test_public_and_own_names_are_not_reported(code: str) -> None:
-    assert not [*private_uses(ast.parse(code), OWN)]
+    assert not [*private_uses(ast.parse(code), own())]
 
 
 @pytest.mark.parametrize("name", ["torch", "transformers", "dvc", "prefect", "prefect-ray", "ray"])

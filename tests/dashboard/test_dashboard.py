@@ -56,6 +56,17 @@ def test_a_failure_says_in_one_line_what_is_wrong(page: Any, mixed: str, server:
     assert failed[0]["state"]["message"] == MESSAGE
 
 
+def test_a_failure_is_explained_with_a_link_to_the_log(page: Any, mixed: str, server: Server) -> None:
+    page.goto(f"/artifacts/artifact/{server.artifact('failure', mixed)['id']}")
+    text = said(page, "mixed: fit@bert failed", MESSAGE, "row 3 row 8", "Exit code 65: the data break a rule", "judge")
+    assert "run it again: stages that have succeeded are not repeated" in text and "\\" not in text
+    link = page.get_by_role("link", name="Log of the stage").evaluate("each => each.href")
+    failed = server.ask("task_runs", task_runs={"state": {"name": {"any_": ["Failed"]}}})
+    assert link == f"{server.url}/runs/task-run/{failed[0]['id']}"
+    page.goto(link)
+    said(page, "fit@bert", f"error: {MESSAGE}")
+
+
 def test_the_progress_of_a_training_is_seen_while_it_runs(page: Any, training: Toy, server: Server, shot: Shot) -> None:
     artifact = server.artifact("progress-fit-mlp")
     until(lambda: server.artifact("progress-fit-mlp")["data"] > 25)  # the artifact is updated

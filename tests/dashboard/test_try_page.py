@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("prometheus_client", reason="requires the extra serve")
 
+from epigram.inference.explanations.neighbors import write_neighbors
 from epigram.inference.predictors.open_predictor import open_predictor
 from tests.support.linear_models import TRAIN, svm
 from tests.support.model_server import model_server
@@ -26,8 +27,9 @@ def words_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory, words_model: Path) -> Iterator[str]:
-    """Yield the address of a server with a linear model and a word model, and a token."""
+    """Yield the address of a server with a linear model that has training texts, a word model, and a token."""
     linear = svm(tmp_path_factory.mktemp("linear"), "en", TRAIN["en"])
+    write_neighbors(linear, ["large room", "nice <b>soup</b>", "nice clerk"], [["room"], [], ["staff", "room"]])
     with model_server(f"linear={linear}", f"words={words_model}", EPIGRAM_TOKEN="sesame") as server:
         yield server.url
 
@@ -84,6 +86,16 @@ def test_why_marks_the_words_that_decide(page: Any) -> None:
     strong = marks.filter(has_text="soup").first.evaluate("mark => getComputedStyle(mark).backgroundColor")
     assert strong not in ("rgba(0, 0, 0, 0)", "rgb(255, 255, 0)")
     assert page.locator("article script").count() == 0
+
+
+def test_similar_training_texts_have_their_similarity_and_labels(page: Any) -> None:
+    predict(page, "nice clerk")
+    page.get_by_role("button", name="Why?").click()
+    page.get_by_text("Similar training texts").wait_for()
+    near, less = page.locator("article p", has_text="nice").all_inner_texts()[-2:]
+    assert near == "1.000 staff, room: nice clerk"
+    assert 0.1 < float(less[:5]) < 0.9 and less[5:] == " –: nice <b>soup</b>"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_a_text_with_html_is_shown_as_it_is(page: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,9 @@ def test_the_combination_builds() -> None:
 @pytest.mark.parametrize("path", re.findall(r"`((?:src|data|docs|tests|flows|tasks)(?:/[\w/.]*)?)`", PAGES))
 def test_every_path_exists(path: str) -> None:
     assert (ROOT / path).exists() or path.startswith(("runs/", "data/local/"))  # files of the user
+
+
+def test_every_extra_is_named() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    listed = DEVELOPMENT[DEVELOPMENT.index("## Projects and extras") : DEVELOPMENT.index("`epigram init`")]
+    assert [name for name in extras if f"`{name}`" not in listed and name not in ("dev", "pipeline")] == []

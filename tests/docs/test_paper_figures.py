@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks import paper_matrices
-from benchmarks.paper_figures import FIGURES, Curve
+from benchmarks.paper_figures import FIGURES, Curve, HeatMaps, Matrices
 from benchmarks.paper_svg import Panel, Point, curves, heat_maps, nice_ticks
 from benchmarks.timing import ROOT
 from epigram import TextAttention
@@ -113,6 +113,26 @@ def test_the_points_of_a_sweep(name: str, lines: dict[str, list[float]]) -> None
     changed = replace(found[0], settings={})
     left = figure.points(table, [changed, *found[1:]])
     assert left[figure.lines[measured[0].system["recipe"]]][0].values == pytest.approx((rows + 1.0,))
+
+
+@pytest.mark.parametrize(
+    ("train", "said"),
+    [
+        ({}, ""),
+        ({"epochs": 4}, " except train.epochs = 4"),
+        ({"epochs": 2, "clip": 1.5}, " except train.epochs = 2 and train.clip = 1.5"),
+    ],
+)
+def test_a_figure_names_the_changed_settings_of_its_models(
+    train: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systems = {name: {"train": train} for name in ("a", "b")}
+    found = Matrices(source="ced", rows=2_000, systems=systems, scores={"a": 0.5, "b": 0.625}, text="t", panels=[])
+    monkeypatch.setattr(HeatMaps, "recorded", lambda *_: found)
+    assert HeatMaps(title="t").data("t") == (
+        f"Trained on 2,000 texts of the source `ced` with one seed and epigram's defaults{said}; "
+        "test accuracy: `a` 50.0, `b` 62.5."
+    )
 
 
 def shapes(drawing: str, kind: str) -> list[ET.Element]:

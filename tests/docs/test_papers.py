@@ -183,27 +183,28 @@ def test_what_is_absent_is_printed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("printed", "ours", "said"),
+    ("printed", "ours", "said", "other"),
     [
-        (80.0, Measured([80.5], 1.0), "reproduced"),
-        (80.0, Measured([79.0], 1.0), "reproduced"),
-        (80.0, Measured([81.1], 1.0), "above"),
-        (80.0, Measured([78.9], 1.0), "below"),
-        (80.0, Measured([78.0, 82.0], 1.0), "reproduced"),
-        (80.0, None, "not measured yet"),
-        (None, None, "not measured yet"),
-        (None, Measured([80.0], 1.0), ""),
-        (80.0, Measured([], 1.0), ""),  # measured, and the system has no such score
-        (0.22, Measured([0.2249], None), "equal"),
-        (0.22, Measured([0.226], None), "differs"),
+        (80.0, Measured([80.5], (79.5, 81.5)), "reproduced", "other data"),
+        (80.0, Measured([79.0], (78.0, 80.0)), "reproduced", "other data"),
+        (80.0, Measured([81.1], (80.1, 82.1)), "above", "other data"),
+        (80.0, Measured([78.9], (77.9, 79.9)), "below", "other data"),
+        (80.0, Measured([78.0, 82.0], (79.0, 81.0)), "reproduced", "other data"),
+        (80.0, None, "not measured yet", "not measured yet"),
+        (None, None, "not measured yet", "not measured yet"),
+        (None, Measured([80.0], (79.0, 81.0)), "", ""),
+        (80.0, Measured([], (79.0, 81.0)), "", ""),  # measured, and the system has no such score
+        (0.22, Measured([0.2249], None), "equal", "equal"),
+        (0.22, Measured([0.226], None), "differs", "differs"),
     ],
 )
-def test_the_verdict(printed: float | None, ours: Measured | None, said: str) -> None:
+def test_the_verdict(printed: float | None, ours: Measured | None, said: str, other: str) -> None:
     assert verdict(printed, ours) == said
+    assert verdict(printed, ours, "other data") == other
 
 
 def result(table: PrintedTable, seed: int, accuracy: float) -> CellResult:
-    """Return a result of the paper's settings with an interval of 4 points."""
+    """Return a result of the paper's settings with an interval from 1 point below the accuracy to 3 above it."""
     cell = next(each for each in cells(table) if (each.dataset, each.row, each.column, each.seed) == (*PLACE, seed))
     return CellResult(
         dataset="Films",
@@ -211,10 +212,16 @@ def result(table: PrintedTable, seed: int, accuracy: float) -> CellResult:
         column="paper",
         seed=seed,
         settings=settings(table, cell),
-        scores={"accuracy": accuracy, "parameters_without_embeddings": 222_500.0, "macro_f1": None},
+        scores={
+            "accuracy": accuracy,
+            "parameters_without_embeddings": 222_500.0,
+            "depth_pruned": 100 * accuracy - 75,
+            "macro_f1": None,
+            "macro_recall": 0.7,
+        },
         dev=0.5,
-        low=accuracy - 0.02,
-        high=accuracy + 0.02,
+        low=accuracy - 0.01,
+        high=accuracy + 0.03,
         rows={"train": 80},
         seconds=1.0,
         revision="abc",
@@ -225,10 +232,17 @@ def test_the_seeds_of_a_place_are_joined() -> None:
     table = validate_as(PrintedTable, TABLE, file="t.yaml")
     found = [result(table, 3, 0.78), result(table, 5, 0.82)]
     ours = measured(table, found, PLACE, "accuracy")
-    assert ours is not None and ours.values == pytest.approx([78.0, 82.0]) and ours.half == pytest.approx(2.0)
-    assert str(ours) == "80.0 ± 2.8, n = 2"  # √8
-    assert str(measured(table, found[:1], PLACE, "accuracy")) == "78.0"
+    assert ours is not None and ours.values == pytest.approx([78.0, 82.0])
+    assert ours.interval == pytest.approx((79.0, 83.0))
+    assert str(ours) == "80.0 ± 2.8, n = 2 [79.0, 83.0]"  # √8
+    assert str(measured(table, found[:1], PLACE, "accuracy")) == "78.0 [77.0, 81.0]"
     assert str(measured(table, found, PLACE, "parameters_without_embeddings")) == "0.22"
+    assert str(measured(table, found, PLACE, "depth_pruned")) == "3 to 7"
+    assert str(measured(table, found[:1], PLACE, "depth_pruned")) == "3"
+    # another score has the width of the interval, and does not show it
+    recall = measured(table, found, PLACE, "macro_recall")
+    assert recall is not None and recall.interval == pytest.approx((68.0, 72.0))
+    assert str(recall) == "70.0 ± 0.0, n = 2"
     assert str(measured(table, found, PLACE, "macro_f1")) == "–"
     assert str(measured(table, found, PLACE, "dev")) == "50.0 ± 0.0, n = 2"
     assert measured(table, found, ("Films", "A", "default"), "accuracy") is None
@@ -238,7 +252,7 @@ def test_a_seed_whose_settings_have_changed_does_not_count() -> None:
     table = validate_as(PrintedTable, TABLE, file="t.yaml")
     old = result(table, 5, 0.82)
     found = [result(table, 3, 0.78), replace(old, settings={**old.settings, "source": "sst2"})]
-    assert str(measured(table, found, PLACE, "accuracy")) == "78.0"
+    assert str(measured(table, found, PLACE, "accuracy")) == "78.0 [77.0, 81.0]"
     assert measured(table, found[1:], PLACE, "accuracy") is None
 
 
@@ -250,7 +264,7 @@ def test_a_table_tells_its_printed_tables_apart_and_the_time_of_what_is_left(mon
     monkeypatch.setattr(papers, "read_results", lambda *_: found)
     text = papers.rendered("t")
     assert [line.split(" | ")[2:5] for line in text.splitlines() if line.startswith("| Films")] == [
-        ["Table 1, P", "–", "78.0"],
+        ["Table 1, P", "–", "78.0 [77.0, 81.0]"],
         ["Table 2, P", "–", "–"],
     ]
     # of two seeds in two columns, one cell of 30 minutes is measured
@@ -258,9 +272,58 @@ def test_a_table_tells_its_printed_tables_apart_and_the_time_of_what_is_left(mon
     assert "`epigram table t` measures them" in text
 
 
+def test_scores_of_another_checkpoint_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = {"Films": {"source": "mr", "incomparable": "another checkpoint"}}
+    table = validate_as(PrintedTable, {**TABLE, "datasets": datasets}, file="t.yaml")
+    prints = {("A_T1", "Films", "A", "Acc"): "80.0", ("A_T1", "Films", "A", "Param"): "0.30"}
+    monkeypatch.setattr(papers, "published", lambda: prints)
+    assert list(papers.lines(table, [result(table, 3, 0.78)])) == [
+        "| Films | A | Acc | 80.0 | 78.0 [77.0, 81.0] |  | … | another checkpoint |",
+        "| Films | A | Param | 0.30 | 0.22 | -0.08 | … | differs |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("own", "seeds", "said"),
+    [
+        ([True, False], [0, 1], "* Seeds, once all are measured: 2 of A; one of each other row."),
+        ([True, True], [0, 1], "* Seeds, once all are measured: 2 of each row."),
+        ([False, False], [0, 1], "* Seeds: one of each row."),
+        ([True, False], [0], "* Seeds: one of each row."),
+    ],
+)
+def test_a_table_says_how_many_seeds_a_row_has(own: list[bool], seeds: list[int], said: str) -> None:
+    rows = {name: {**TABLE["rows"]["A"], "own": each} for name, each in zip("AB", own, strict=True)}
+    table = validate_as(PrintedTable, {**TABLE, "rows": rows, "seeds": seeds}, file="t.yaml")
+    assert papers._seeds(table) == said
+    found = {row: {cell.seed for cell in cells(table) if cell.row == row} for row in "AB"}
+    assert [len(found[row]) for row in "AB"] == [len(seeds) if each else 1 for each in own]
+
+
+def test_equal_differences_are_told_once() -> None:
+    datasets = {name: {"source": "mr", "differs": "no split"} for name in ("X", "Y")} | {"Z": {"source": "mr"}}
+    absent = {"A_T6_sizes": "no results", "B": "no data"}
+    table = validate_as(PrintedTable, {**TABLE, "datasets": datasets, "absent": absent}, file="t.yaml")
+    assert papers._notes(table)[1:] == [
+        "* X; Y: no split.",
+        "* Table 6: not measurable here: no results.",
+        "* B: not measurable here: no data.",
+    ]
+
+
+def test_a_legend_explains_what_the_tables_of_its_page_have() -> None:
+    for page, text in TEXTS.items():
+        assert text.index("<!-- legend: " + page) < text.index("<!-- table: "), page
+    assert "the micro-F1" in papers.legend("cnle") and "the accuracy" in papers.legend("mhal")
+    assert {page for page in TEXTS if "Costs" in papers.legend(page)} == {"dmsp"}
+    assert {page for page in TEXTS if "*another checkpoint*" in papers.legend(page)} == {"head_to_head"}
+    assert {page for page in TEXTS if "*other data*" in papers.legend(page)} == {"dmsp"}
+
+
 def test_a_figure_has_the_command_that_makes_it_whether_it_is_drawn_or_not() -> None:
     for name, figure in FIGURES.items():
         assert f"`{figure.command(name)}`" in papers.pictured(name)
+        assert "`python -m benchmarks.papers` draws the figure" in papers.pictured(name)
 
 
 @pytest.mark.parametrize(

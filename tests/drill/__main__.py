@@ -25,13 +25,10 @@ from epigram.runner.service import server
 from tests.drill.bench import Bench, prepare
 from tests.drill.faults import FAULTS
 from tests.drill.plan import Planned, Results, commit, plan, table, write
-from tests.drill.shop import ShopBench, prepare_shop
-from tests.drill.shop_faults import SHOP_FAULTS
 from tests.drill.trial import run
 
 INSIDE = "EPIGRAM_DRILL_MOUNTS"  # 1 in a private mount namespace, 0 if none can be created
 LANES = 2  # trials side by side
-Lane = dict[bool, Bench | ShopBench]  # one place for each kind of repository: False: the pipeline's, True: the shop
 
 
 def main() -> int:
@@ -39,7 +36,7 @@ def main() -> int:
     options = _options()
     _own_mounts()
     mounted = os.environ[INSIDE] == "1"
-    known = [fault for fault in [*FAULTS, *SHOP_FAULTS] if re.search(options.only, fault.name)]
+    known = [fault for fault in FAULTS if re.search(options.only, fault.name)]
     reasons = {
         fault.name: fault.missing or "nothing can be mounted" * (fault.mounts and not mounted) for fault in known
     }
@@ -51,7 +48,7 @@ def main() -> int:
     if left:
         with (
             tempfile.TemporaryDirectory(prefix="drill-") as folder,
-            _lanes(Path(folder), left, mounted=mounted) as lanes,
+            _lanes(Path(folder), mounted=mounted) as lanes,
         ):
             inject(left, lanes, results, options.minutes)
     found = results.read()
@@ -62,9 +59,9 @@ def main() -> int:
     return int(any(result["trial"]["losses"] for result in found))
 
 
-def inject(planned: list[Planned], lanes: list[Lane], results: Results, minutes: float) -> None:
+def inject(planned: list[Planned], lanes: list[Bench], results: Results, minutes: float) -> None:
     """Inject every fault on the next free lane until the time is over; store each result at once."""
-    free: queue.SimpleQueue[Lane] = queue.SimpleQueue()
+    free: queue.SimpleQueue[Bench] = queue.SimpleQueue()
     for lane in lanes:
         free.put(lane)
     end = time.monotonic() + minutes * 60
@@ -73,7 +70,7 @@ def inject(planned: list[Planned], lanes: list[Lane], results: Results, minutes:
         lane = free.get()
         try:
             if time.monotonic() < end:
-                trial = run(lane[each.fault.shop], each.number, each.fault, f"{each.seed}-{each.number}", each.turn)
+                trial = run(lane, each.number, each.fault, f"{each.seed}-{each.number}")
                 results.append(each.seed, trial)
                 print(f"{each.seed}:{trial}", flush=True)
         finally:
@@ -89,25 +86,17 @@ def inject(planned: list[Planned], lanes: list[Lane], results: Results, minutes:
 
 
 @contextmanager
-def _lanes(folder: Path, planned: list[Planned], *, mounted: bool) -> Iterator[list[Lane]]:
-    """Start a Prefect server, prepare the repositories that the faults need, and yield the lanes."""
-    began, kinds = time.monotonic(), {each.fault.shop for each in planned}
+def _lanes(folder: Path, *, mounted: bool) -> Iterator[list[Bench]]:
+    """Start a Prefect server, prepare the repository, and yield a place for each lane."""
+    began = time.monotonic()
     with _serving(folder / "prefect") as api:
-        with ThreadPoolExecutor(2) as pool:
-            reference = pool.submit(prepare, folder, api) if False in kinds else None
-            shop = pool.submit(prepare_shop, folder / "shop", api) if True in kinds else None
-        lanes: list[Lane] = [{} for _ in range(LANES)]
-        for number, lane in enumerate(lanes):
-            if reference:
-                lane[False] = Bench(folder / f"bench-{number}", reference.result(), api, mounted=mounted)
-            if shop:
-                lane[True] = ShopBench(folder / f"shop-{number}", shop.result(), api, mounted=mounted)
-        steps = {window.begin: count for window, count in shop.result().steps.items()} if shop else {}
-        print(f"prepared in {time.monotonic() - began:.0f} s; steps: {steps}", flush=True)
+        reference = prepare(folder, api)
+        lanes = [Bench(folder / f"bench-{number}", reference, api, mounted=mounted) for number in range(LANES)]
+        print(f"prepared in {time.monotonic() - began:.0f} s", flush=True)
         try:
             yield lanes
         finally:
-            for place in (place for lane in lanes for place in lane.values()):
+            for place in lanes:
                 place.close()
 
 

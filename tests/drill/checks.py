@@ -9,7 +9,6 @@ import fcntl
 import hashlib
 import re
 import subprocess
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,17 +113,6 @@ def _changed(repo: Path) -> list[str]:
     done = subprocess.run(["git", "status", "--porcelain"], cwd=repo, capture_output=True, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line[3:] != "dvc.lock"]
     return [f"git: {line}" for line in [*lines, *done.stderr.splitlines()]]
-
-
-def row_losses(known: list[str], sent: list[str], now: list[str]) -> list[str]:
-    """Return a loss if a text that was known or sent is missing, or if a text is there twice."""
-    there = Counter(now)
-    counts = {
-        "rows that arrived are lost": sum(text not in there for text in sent),
-        "rows are gone from the data set": sum(text not in there for text in known),
-        "texts were taken twice": sum(count > 1 for count in there.values()),
-    }
-    return [f"{count} {what}" for what, count in counts.items() if count]
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Place:
     def __init__(self, folder: Path, server: str, *, mounted: bool) -> None:
         self.folder, self.server, self.mounted = folder, server, mounted
         self.repo, self.room = folder / "disk" / "repo", folder / "disk"
-        self.mark, self.turn = "", 0  # index of the fault among those of its kind
+        self.mark = ""
         self.outputs: list[Path] = []
         self.room.mkdir(parents=True)
         if mounted:

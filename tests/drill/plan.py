@@ -7,9 +7,8 @@ import os
 import random
 import subprocess
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import asdict, dataclass
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -25,32 +24,20 @@ HEAD = ("fault", "trials", "observed", "repaired", "losses", "most progress lost
 
 @dataclass(frozen=True)
 class Planned:
-    """A fault of a plan; `turn` counts the faults of its kind across the plans of the seeds 0, 1, 2 and so on."""
+    """A fault of a plan."""
 
     seed: int
     number: int
     fault: Fault
-    turn: int
 
 
 def plan(usable: list[Fault], count: int, seed: int) -> list[Planned]:
-    """Return `count` faults in random order.
-
-    Kinds with a percentage get their share. Of the kinds with a weight, each occurs once before any is drawn again by
-    weight.
-    """
+    """Return `count` faults in random order: each kind once before any is drawn again by its weight."""
     rng = random.Random(seed)
-    fixed = [fault for fault in usable for _ in range(ceil(fault.percent * count / 100))]
-    fixed = rng.sample(fixed, min(len(fixed), count))
-    weighted = [fault for fault in usable if fault.weight]
-    drawn = rng.choices(weighted, [fault.weight for fault in weighted], k=count) if weighted else fixed * count
-    faults = [*fixed, *[*rng.sample(weighted, len(weighted)), *drawn][: count - len(fixed)]]
+    drawn = rng.choices(usable, [fault.weight for fault in usable], k=count)
+    faults = [*rng.sample(usable, len(usable)), *drawn][:count]
     rng.shuffle(faults)
-    totals, seen, planned = Counter(fault.name for fault in faults), Counter[str](), []
-    for number, fault in enumerate(faults, 1):
-        planned.append(Planned(seed, number, fault, seed * totals[fault.name] + seen[fault.name]))
-        seen[fault.name] += 1
-    return planned
+    return [Planned(seed, number, fault) for number, fault in enumerate(faults, 1)]
 
 
 class Results:

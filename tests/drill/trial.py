@@ -10,7 +10,6 @@ from tests.drill.bench import Bench
 from tests.drill.checks import REFUSED, Lost, after_fault, after_recovery, measure, refusal_losses
 from tests.drill.faults import Fault
 from tests.drill.place import Ended
-from tests.drill.shop import ShopBench
 
 
 @dataclass(frozen=True)
@@ -33,21 +32,16 @@ class Trial:
         return "\n".join([f"{line}{', repaired' * self.mended}{lost}", *(f"      {loss}" for loss in self.losses)])
 
 
-def run(bench: Bench | ShopBench, number: int, fault: Fault, seed: str, turn: int = 0) -> Trial:
-    """Inject `fault` once; the same seed and turn give the same fault."""
+def run(bench: Bench, number: int, fault: Fault, seed: str) -> Trial:
+    """Inject `fault` once; the same seed gives the same fault."""
     began = time.monotonic()
     bench.restore(f"{number}-{seed}")
-    bench.turn = turn
     injected = fault.inject(bench, random.Random(seed))
     losses = injected.losses + after_fault(bench, injected.ended, injected.codes)
-    mended, lost = False, None
-    if injected.recovery:
-        losses += injected.recovery()
-    elif isinstance(bench, Bench):
-        ended, found, mended = recover(bench, injected.by)
-        losses += found + after_recovery(bench, ended)
-        lost = measure(injected.reached, ended.said) if injected.reached and injected.observed else None
-        losses += lost.losses if lost else ()
+    ended, found, mended = recover(bench, injected.by)
+    losses += found + after_recovery(bench, ended)
+    lost = measure(injected.reached, ended.said) if injected.reached and injected.observed else None
+    losses += lost.losses if lost else ()
     seconds = time.monotonic() - began
     return Trial(number, fault.name, injected.detail, tuple(losses), injected.observed, mended, seconds, lost)
 

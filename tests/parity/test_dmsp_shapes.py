@@ -16,6 +16,7 @@ import torch
 import yaml
 from torch import nn
 
+from benchmarks.papers import published
 from epigram.models.classifier import count_parameters
 from epigram.models.complexity import batch_macs
 from epigram.models.settings import System
@@ -23,8 +24,10 @@ from epigram.models.text_template import TextTemplate
 from epigram.nn.heads.layer_ensemble import LayerEnsembleHead
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 from epigram.recipes.registry import recipe_of
+from epigram.runner.tables.definition import read_table
 
-PAGE = (Path(__file__).parents[2] / "docs/systems.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/systems.md").read_text(encoding="utf-8")
 BLOCK = next(block for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) if "table4_" in block)
 SYSTEMS: dict[str, Any] = yaml.safe_load(BLOCK)["systems"]
 LENGTH, VOCABULARY, CLASSES = 100, 50, 4
@@ -70,6 +73,22 @@ def test_table4_printed_parameters_and_flops(name: str) -> None:
     found = batch_macs(model, LENGTH, TEMPLATE)
     assert found == units * 8_192 * 6_400 + texts
     assert round(found / 1e9, 2) == billions
+
+
+TABLE = read_table(ROOT, "dmsp_3_4")
+FIXED = [name for name, row in TABLE.rows.items() if not row.own and row.system["recipe"] != "tfidf_svm"]
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_a_row_of_fixed_depth_has_the_printed_costs(name: str) -> None:
+    row = TABLE.rows[name]
+    model = recipe_of(name, System(**row.system)).build(SPEC).eval()
+    costs = {"param_M": count_parameters(model, embeddings=False) / 1e6}
+    costs["FLOPs_G"] = batch_macs(model, LENGTH, TEMPLATE) / 1e9
+    for dataset in row.only or TABLE.datasets:
+        for metric, value in costs.items():
+            printed = published()["DMSP_T4_complexity_and_accuracy", dataset, row.printed or name, metric]
+            assert f"{value:.2f}" == printed, metric
 
 
 def test_texts_of_any_length_fill_the_batch() -> None:

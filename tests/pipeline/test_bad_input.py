@@ -42,7 +42,7 @@ def system(name: str = "mlp", **changes: Any) -> dict[str, Any]:
         (csv([*ROWS, ("少见", "rare")]), {}, ["too few rows of a class"]),
         (csv([*ROWS, ("手滑", "godo")]), {"labels": ["good", "bad"]}, ["1 × unknown label", "reviews.csv"]),
         (csv([*ROWS, ("", "good")]), {}, ["1 × empty text", "validate.on_empty"]),
-        (csv([*ROWS, ("没有标签", "")]), {}, ["1 × no label"]),
+        (csv([*ROWS, ("没有标签", "")]), {}, ["1 × no label", "validate.on_unlabelled"]),
         (csv([*ROWS, ("坏\0的", "bad")]), {}, ["reviews.csv has a NUL byte in line 62"]),
         (csv([*ROWS, ("a", "b,c")]), {}, ["reviews.csv line 62 has 3 values for 2 columns"]),
         (csv(ROWS[1:3]), {}, ["too few rows of a class"]),
@@ -63,7 +63,7 @@ def test_data_that_cannot_be_used(
 def test_data_that_a_setting_refuses(shop: Workshop) -> None:
     torn = csv([*ROWS, (ROWS[0][0], "bad")])
     shop.params(validate={"on_conflict": "fail"})
-    shop.validated(torn).refused(65, "2 × conflicting labels", "set validate.on_conflict to drop or report")
+    shop.validated(torn).refused(65, "2 × conflicting labels", "set validate.on_conflict to drop in params.yaml")
     shop.params()
     assert shop.validated(torn).code == 0
     said = "Rows with the text but not the label of another row of their split: 2 kept"

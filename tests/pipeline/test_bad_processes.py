@@ -97,20 +97,6 @@ def test_a_command_ends_with_what_libraries_do_at_an_exit(act: str, code: int) -
     assert (ended.returncode, ended.stdout) == (code, "told\n")
 
 
-def test_the_linear_machine_s_libraries_do_not_ask_for_memory_without_end() -> None:
-    lines = (
-        "import resource",
-        "from pathlib import Path",
-        "from epigram.process.exits import handle_errors",
-        "from epigram.training.fitters import linear_svm as linear",
-        "taken = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()",
-        "resource.setrlimit(resource.RLIMIT_AS, (taken + (44 << 20),) * 2)",  # fits their code, not their buffers
-        "handle_errors(linear.fit)(None, None, None, seed=0)",
-    )
-    ended = program(*lines)
-    assert (ended.returncode, ended.stderr) == (75, "error: out of memory; free memory and rerun\n")
-
-
 def test_what_a_killed_process_left_goes_with_the_next_try(tmp_path: Path) -> None:
     left, others = tmp_path / ".mlp.a1_b2c3d", tmp_path / ".mlp.deep.a1_b2c3d"
     for folder in (left, others):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 
 import psutil
@@ -29,14 +30,7 @@ def test_the_pipeline_runs_on_workers(toy: Toy) -> None:
     assert toy.journal().count("cut@token") == 2  # retried where it failed
     began = {name: time for name, event, time, _ in toy.events() if event == "begin"}
     assert began["gather"] < began["cut@wordpiece"] < began["fit@bert"]
-
-    toy.tell({})
-    toy.forget()
-    command = toy.command(*RAY)
-    _, errors = command.communicate(timeout=300)
-    assert command.returncode == 0
-    assert sorted(toy.journal()) == ["fit@bert", "judge"]
-    assert "fit@mlp Cached" in errors and "judge Completed" in errors
+    assert set(json.loads(toy.shell("dvc", "status", "--json"))) == {"fit@bert", "judge"}  # the rest is recorded
 
 
 def test_a_stage_has_a_gpu_of_its_node_for_itself(toy: Toy) -> None:

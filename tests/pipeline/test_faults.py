@@ -16,11 +16,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.extended]
 
 INJECTED = [
     ("kill -9 of a stage alone", "3"),
-    ("SIGTERM to a stage", "1"),
     ("a damaged output", "1"),
-    ("a damaged input of a stage", "1"),
     ("a damaged file of DVC's cache", "8"),
-    ("a source that misbehaves", "4"),
 ]
 
 

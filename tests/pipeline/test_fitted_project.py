@@ -14,17 +14,25 @@ import pytest
 import epigram
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.core.files import sha256
+from epigram.data.validation.settings import ValidateSettings
 from epigram.fitting import estimates
 from epigram.fitting.steps import StepSettings
 from epigram.models.manifest import read_provenance
 from epigram.runner.git import git
+from epigram.runner.project.files import update
 from epigram.runner.workspace import settings
 from tests.support import bad_input
 from tests.support.linear_models import TRAIN, svm
 from tests.support.toy import command_env
 
 ROOT = Path(__file__).parents[2]
-TEXTS = pl.read_ndjson(ROOT / "data/pocket/pocket_en.jsonl").head(150).select("text", stars="label")
+BARE = pl.int_range(pl.len()) == 3, pl.int_range(pl.len()) == 21  # rows without a text and without a label
+TEXTS = (
+    pl.read_ndjson(ROOT / "data/pocket/pocket_en.jsonl")
+    .head(150)
+    .select(text=pl.when(~BARE[0]).then("text"), stars=pl.when(~BARE[1]).then("label"))
+)
+LEFT_OUT = ValidateSettings(on_empty="drop", on_unlabelled="drop")
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +51,29 @@ def test_a_project_has_the_settings_of_the_fit_and_is_committed(saved: Path, tmp
     table = tmp_path / "Reviews 2024.csv"
     TEXTS.write_csv(table)  # another format with the same rows
     project = epigram.create_project(tmp_path / "new", model=saved, data=table)
-    found, wanted = settings.load(project / "params.yaml"), StepSettings()
+    found, wanted = settings.load(project / "params.yaml"), StepSettings(validate=LEFT_OUT)
     for name in ("validate", "examine", "pos_table", "augment", "encode", "train", "prune", "evaluate", "compare"):
         assert getattr(found, name) == getattr(wanted, name), name
     assert (found.dataset, found.seeds, list(found.systems)) == ("texts", [0], ["tfidf_svm"])
     assert found.metric == "macro_f1"
     assert (project / "data/local/texts.csv").read_bytes() == table.read_bytes()
+    update(project)
+    assert {path.name for path in (project / "data/sources").iterdir()} == {"local.yaml", "texts.yaml"}
     assert git(project, "status", "--porcelain") == ""
     assert git(project, "log", "--format=%s").splitlines()[0] == "Train the model of a fit of Reviews 2024.csv"
+
+
+def test_the_report_and_the_project_have_the_name_of_the_file(tmp_path: Path) -> None:
+    """The name is also one of a data set of epigram."""
+    table = tmp_path / "mr.csv"
+    TEXTS.write_csv(table)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(estimates, "installed_encoder", lambda language: None)
+        model = epigram.fit(table, label="stars", budget="20s", verbose=False)
+    assert "<h1>mr</h1>" in model.report(show=False).read_text(encoding="utf-8")
+    project = model.to_project(tmp_path / "new")
+    assert settings.load(project / "params.yaml").dataset == "mr"
+    assert (project / "data/local/mr.csv").read_bytes() == table.read_bytes()
 
 
 @pytest.mark.slow
@@ -87,7 +110,9 @@ def test_a_changed_file_is_refused_and_nothing_is_created(change: str, saved: Pa
 def test_the_command_names_the_project_after_the_file(saved: Path, tmp_path: Path) -> None:
     TEXTS.write_parquet(tmp_path / "reviews.parquet")
     done = bad_input.epigram(tmp_path, "init", "--from", str(saved), "--data", "reviews.parquet")
-    assert done.code == 0 and done.out.endswith("again; next:\n  cd reviews\n  epigram run\n"), done.err
+    assert done.code == 0 and "again\nnext:\n  cd reviews\n  epigram run " in done.out, done.err
+    new = "new rows: put tables with the columns text and stars into data/local/incoming, then run: epigram retrain\n"
+    assert done.out.endswith(new) and list((tmp_path / "reviews/data/local/incoming").iterdir()) == []
     assert (tmp_path / "reviews/dvc.yaml").is_file()
     bad_input.epigram(tmp_path, "init", "--from", str(saved), "--data", "reviews.parquet").refused(64, "is not empty")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from epigram.core.errors import DataError, ParameterError
@@ -89,20 +87,6 @@ def test_max_parallel_1_runs_one_after_the_other(done: Toy) -> None:
     done.change("fit@mlp", "fit@bert")
     flow(done, max_parallel=1)
     assert [event for _, event, *_ in done.events()] == ["begin", "end"] * 2
-
-
-@pytest.mark.parametrize(("mlp", "bert"), [(1.0, 50.0), (50.0, 1.0)])
-def test_the_stage_that_took_longest_in_the_last_run_starts_first(
-    done: Toy, mlp: float, bert: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("epigram.runner.scheduling.slots.HANDOVER", 60.0)  # for a busy machine
-    seconds = {"fit@mlp": mlp, "fit@bert": bert}
-    stages = {name: {"state": "Completed", "seconds": value} for name, value in seconds.items()}
-    (done.root / "runs" / "earlier").mkdir(parents=True)
-    (done.root / "runs" / "earlier" / "summary.json").write_text(json.dumps({"dataset": "toy", "stages": stages}))
-    done.change("fit@mlp", "fit@bert")
-    flow(done, max_parallel=1)
-    assert done.journal() == sorted(seconds, key=lambda name: -seconds[name])
 
 
 def test_the_lock_is_the_one_that_dvc_writes(toy: Toy) -> None:

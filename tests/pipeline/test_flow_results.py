@@ -11,6 +11,7 @@ import pytest
 
 from epigram.core.errors import TryAgainError
 from epigram.runner.dvc.graph import Graph, Stage
+from epigram.runner.runs.publish import Run
 from epigram.runner.runs.publish import comparison as comparison_of
 from epigram.runner.workspace.workspace import Workspace
 from tests.support.flows import flow, task_runs
@@ -36,9 +37,6 @@ def comparison() -> dict[str, Any]:
 
 
 def test_a_run_leaves_a_report_a_summary_and_artifacts(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    from prefect.client.orchestration import get_client
-    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
-
     import epigram.report.page
 
     def render_run(page: Path, out: Path, run: dict[str, Any]) -> None:
@@ -68,14 +66,38 @@ def test_a_run_leaves_a_report_a_summary_and_artifacts(toy: Toy, monkeypatch: py
     assert [(row["system"], row["ms_per_text"]) for row in summary["systems"]] == [("mlp", 0.5)]
     assert "model" not in summary["systems"][0]
 
-    with get_client(sync_client=True) as client:
-        mine = ArtifactFilterFlowRunId(any_=[task_runs(run)["judge"].flow_run_id])
-        artifacts = {
-            each.key: each.data for each in client.read_artifacts(artifact_filter=ArtifactFilter(flow_run_id=mine))
-        }
+    artifacts = artifacts_of(run)
+    assert artifacts.keys() == {"comparison", "data", "report"}
     assert "mlp" in artifacts["comparison"]
     assert "a note" in artifacts["data"]
     assert "report.html" in artifacts["report"]
+
+
+def artifacts_of(run: Run) -> dict[str, str]:
+    """Return the artifacts of a run by their keys."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
+
+    with get_client(sync_client=True) as client:
+        mine = ArtifactFilterFlowRunId(any_=[task_runs(run)["judge"].flow_run_id])
+        found = client.read_artifacts(artifact_filter=ArtifactFilter(flow_run_id=mine))
+    return {each.key: each.data for each in found}
+
+
+def test_a_failure_is_explained_in_an_artifact_with_a_link_to_the_log_of_its_stage(done: Toy) -> None:
+    done.change("fit@bert")
+    told = {"summary": "2 rows have no *text*", "details": ["row 3", "row 8"]}
+    done.tell({"fit@bert": {"codes": [65], "say": ["reading the rows"], "outcome": told}})
+    run = flow(done)
+    page = artifacts_of(run)["failure"]
+    assert f"# {run.name}: fit\\@bert failed\n\n**2 rows have no \\*text\\***\n\n    row 3\n    row 8\n" in page
+    assert "Exit code 65: the data break a rule" in page
+    assert "* Stages that did not run, because an earlier one failed: judge" in page
+    assert (
+        f"(../../runs/task-run/{task_runs(run)['fit@bert'].id})\n\n    reading the rows\n    error: told to fail"
+        in page
+    )
+    assert str(done.root / "runs" / run.name) in page
 
 
 @pytest.mark.parametrize("measured", ["another model", None])

@@ -312,6 +312,21 @@ def test_the_rows_of_a_small_base_are_split_although_a_run_on_it_has_folds(shop:
     assert dict(base["split"].value_counts().iter_rows()) == {"train": 32, "dev": 4, "test": 4}
 
 
+def test_a_retraining_says_where_the_development_texts_come_from(tmp_path: Path) -> None:
+    """A tenth of 40 rows, and of the 15 new rows of each label, rounded: two of each."""
+    shop = small_shop(tmp_path / "repo", BASE)
+    shop.arrive("a.csv", reviews(30, "slang", seed=1))
+    begin, added = str(shop.take()).splitlines()
+    assert begin == (
+        "shop_live begins with the 40 rows of shop: 32 for training, 4 held out as development texts (no "
+        "cross-validation), 4 for test"
+    )
+    assert added == (
+        "added 30 new rows to shop_live, 4 of them to the development split; 8 of its 70 texts are held out as "
+        "development texts"
+    )
+
+
 def test_a_withdrawal_removes_exactly_the_rows_of_the_file(shop: Shop) -> None:
     whole, before = shop.rows, cache(shop)
     result = withdraw(shop.live, "a.csv")

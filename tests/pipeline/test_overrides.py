@@ -227,11 +227,3 @@ def test_systems_with_a_teacher_stay_with_their_data_set(toy: Toy, wanted: dict[
     params = written(toy, **wanted)
     assert list(params["systems"]) == systems
     assert ("more" in params["views"]) is ("small" in systems)
-
-
-@pytest.mark.parametrize("students", [{}, {"small": {"view": "token", "recipe": "fast_text"}}])
-def test_the_section_of_students_of_older_versions_is_refused(toy: Toy, students: dict[str, Any]) -> None:
-    path = toy.root / "params.yaml"
-    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), "students": students}))
-    with pytest.raises(ParameterError, match=r"^params\.yaml: students is not a section any more.*teacher: runs/"):
-        overrides.check(Request(root=toy.root))

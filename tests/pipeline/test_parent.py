@@ -15,25 +15,11 @@ import pytest
 from tests.support.processes import alive, until
 
 ROOT = Path(__file__).resolve().parents[2]
-MEMORY = "error: out of memory; free memory and rerun\n"
-LIMITED = (
-    "taken = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()",
-    "resource.setrlimit(resource.RLIMIT_AS, (taken + (16 << 20),) * 2)",
-)
-ASKS = (
-    "end = time.monotonic() + 200",
-    "while time.monotonic() < end:",
-    "    try: bytearray(1 << 30)",
-    "    except MemoryError: pass",
-)
 HEAD = (
-    "import os, resource, signal, sys, time",
-    "from pathlib import Path",
-    "from epigram.process import stage_process, supervisor",
-    "supervisor.CHECK_INTERVAL = 1.0",
+    "import os, signal, sys, time",
+    "from epigram.process import stage_process",
     "stage_process.start_supervisor()",
 )
-WORKS = "end = time.monotonic() + 4", "while time.monotonic() < end: sum(range(1000))"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the supervisor requires Linux")
 
@@ -58,16 +44,10 @@ def begin(*lines: str) -> subprocess.Popen[str]:
         (["os.abort()"], 134, "error: terminated by signal 6 (Aborted) in a library or the system; rerun\n"),
         (["os.kill(os.getpid(), signal.SIGKILL)"], 137, "error: killed by SIGKILL, probably out of memory; "),
         (["os.kill(os.getpid(), signal.SIGTERM)"], 75, "error: stopped by SIGTERM; run it again to resume\n"),
-        ([*LIMITED, "os.abort()"], 75, MEMORY),
-        ([*LIMITED, "os._exit(127)"], 75, MEMORY),
-        ([*LIMITED, "sys.exit(65)"], 65, ""),
-        ([*LIMITED, *ASKS], 75, MEMORY),
-        ([*LIMITED, *WORKS], 0, ""),
-        ([*ASKS[1:]], 0, ""),
     ],
 )
 def test_every_end_is_told(lines: list[str], code: int, said: str) -> None:
-    process = begin("end = time.monotonic() + 4", *lines)
+    process = begin(*lines)
     _, told = process.communicate(timeout=150)
     assert (process.returncode, told[: len(said) or None]) == (code, said)
 

@@ -31,7 +31,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     folder = tree(tmp_path_factory.mktemp("searched"))
     with (folder / "params.yaml").open("a", encoding="utf-8") as params:
         params.write("# a comment of the user\n")
-    return folder, run(folder, "epigram.cli", "run", "--search", "60s", "--name", "found")
+    return folder, run(folder, "epigram.cli", "run", "--search", "10s", "--name", "found")
 
 
 def test_the_choice_stands_in_params_and_is_what_the_run_trains(searched: tuple[Path, str]) -> None:

@@ -55,6 +55,7 @@ def test_a_schedule_fires_and_runs_the_last_commit(serving: Serving) -> None:
     assert run["name"].startswith("toy-")
     summary = json.loads((toy.root / "runs" / run["name"] / "summary.json").read_text())
     assert summary["revision"] == toy.shell("git", "rev-parse", "HEAD").strip()
+    assert run["deployment_version"] == toy.shell("git", "rev-parse", "--short", "HEAD").strip()
     assert {stage["state"] for stage in summary["stages"].values()} == {"Restored"}  # from the shared cache
 
 
@@ -74,11 +75,12 @@ def test_a_refresh_says_that_nothing_changed_or_runs_what_follows(serving: Servi
     assert toy.journal() == ["gather"]
 
     toy.forget()
-    toy.tell({"gather": {"files": {"more.txt": "a new word"}}})
+    toy.tell({"gather": {"files": {"more.txt": "a new word"}, "show": ["SHOWN"]}})
     other = serving.ended(serving.start("refresh_pos", "refresh"))
     toy.tell({})
     assert other["type"] == "COMPLETED"
     assert toy.journal()[0] == "gather"
+    assert toy.journal("SHOWN=by its deployment") == ["gather"]  # a variable of the deployment's job_variables
     assert {"cut@token", "cut@wordpiece"} <= set(toy.journal())
 
 
@@ -91,6 +93,9 @@ def test_a_killed_run_is_crashed_and_told_by_a_secret_address(
     serving.until_child()
     engine = serving.engine()
     stage = engine.children(recursive=True)
+    second = serving.ended(serving.start("refresh_pos", "refresh"))  # one at a time: the new run is cancelled
+    assert (second["type"], second["message"]) == ("CANCELLED", "Deployment concurrency limit reached.")
+    assert not any(map(gone, stage))
     engine.kill()
     state = serving.ended(run)
     assert (state["type"], state["name"]) == ("CRASHED", "Crashed")
@@ -205,13 +210,16 @@ def test_what_this_repository_schedules_can_be_deployed() -> None:
     import yaml
     from prefect.flows import load_flow_from_entrypoint
 
-    deployments = yaml.safe_load((HERE / "prefect.yaml").read_text())["deployments"]
+    content = yaml.safe_load((HERE / "prefect.yaml").read_text())
+    assert content["build"] == yaml.safe_load(DEPLOYMENTS)["build"]
+    deployments = content["deployments"]
     assert [each["name"] for each in deployments] == ["pipeline", "retrain", "drift", "refresh"]
     for each in deployments:
         flow = load_flow_from_entrypoint(each["entrypoint"], use_placeholder_flow=False)
         flow.validate_parameters(each["parameters"])
         assert each["concurrency_limit"] == {"limit": 1, "collision_strategy": "CANCEL_NEW"}
         assert len(each["schedules"]) == 1
+        assert each["version"] == "{{ commit.stdout }}"
     stages = yaml.safe_load((HERE / "dvc.yaml").read_text())["stages"]
     assert deployments[-1]["parameters"]["stage"] in stages
 

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,9 @@ from typing import Any, cast
 
 import httpx
 import pytest
+from prefect import Task
+from prefect.cache_policies import NO_CACHE
+from prefect.logging import disable_run_logger
 from prefect.states import Failed
 from rich.console import Console
 
@@ -28,8 +32,7 @@ from epigram.runner.prefect.artifacts import StatusTable
 from epigram.runner.prefect.stage import Runner, is_retryable, prefect_state, stage_attempt
 from epigram.runner.scheduling.gpus import VISIBLE, GpuPool
 from epigram.runner.scheduling.slots import Slots
-from tasks.retraining import challenge, drift, ingest, promote
-from tasks.stage import publish
+from tasks import retraining, stage, trial
 from tests.support.processes import alive, until
 from tests.support.toy import HERE, Toy
 
@@ -111,7 +114,8 @@ def test_a_stage_s_own_outcome_is_read_and_not_what_it_prints(toy: Toy) -> None:
     told = {"summary": "2 rows have no \x1b[31mtext", "details": ["row 3", "row 7"]}
     toy.tell({"gather": {"codes": [65], "say": ["error: another line"], "outcome": told}})
     failed = Outcome(stage="gather", code=65, summary="2 rows have no text", details=("row 3", "row 7"), state="Failed")
-    assert runner(toy).run("gather", LOG) == failed
+    found = runner(toy).run("gather", LOG)
+    assert found == failed and found.output[:2] == ("error: another line", "error: told to fail")
 
 
 def test_the_outcome_of_an_earlier_try_is_not_read(toy: Toy) -> None:
@@ -143,10 +147,34 @@ def test_a_stage_is_tried_again_after_an_absent_source_an_interruption_and_a_kil
 )
 def test_a_task_is_tried_again_after_an_error_that_may_pass(error: Exception, again: bool) -> None:
     assert is_retryable(cast("Any", None), cast("Any", None), Failed(data=error)) is again
-    for each in (publish, ingest, drift):
-        assert (each.retries, each.retry_delay_seconds) == (2, [5.0, 20.0])
-        assert each.retry_condition_fn is is_retryable
-    assert not challenge.retries and not promote.retries
+
+
+def test_every_task_has_its_retries_from_one_place() -> None:
+    """A challenge and a promotion are decisions, and the command of a trial has retries of its own."""
+    known = {
+        each.name: each
+        for module in (retraining, stage, trial)
+        for each in vars(module).values()
+        if isinstance(each, Task)
+    }
+    assert {name: (each.retries, each.retry_delay_seconds) for name, each in known.items()} == {
+        **dict.fromkeys(("publish", "ingest", "drift"), (2, [5.0, 20.0])),
+        **dict.fromkeys(("challenge", "promote", "run"), (0, [])),
+    }
+    for name, each in known.items():
+        assert each.retry_condition_fn is is_retryable, name
+        assert (each.cache_policy, each.persist_result) == (NO_CACHE, False), name
+    for file in (file for folder in ("flows", "tasks") for file in (HERE / folder).glob("*.py")):
+        assert not re.search(r"retries=|retry_\w+=|RETRIES", file.read_text()), file
+
+
+def test_a_stopped_stage_announces_no_retry_although_its_exit_code_may_pass(toy: Toy) -> None:
+    stages = runner(toy)
+    stages.stop()
+    with disable_run_logger():
+        assert stage_attempt(lambda: nullcontext(stages), "gather", current=False)().is_cancelled()
+    row = stages.table.rows["gather"]
+    assert (row.state, stages.outcomes["gather"].code) == ("Cancelled", TryAgainError.code)
 
 
 def test_the_code_of_the_workspace_comes_before_that_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:

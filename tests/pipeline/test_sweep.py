@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import psutil
@@ -15,10 +13,10 @@ from epigram.core.errors import ParameterError
 from epigram.runner.prefect.sweep import Result, best_per_dataset, make_trials, sort_results
 from epigram.runner.scheduling.gpus import VISIBLE
 from epigram.runner.workspace.request import Request
+from tests.pipeline.test_flow_results import comparison
 from tests.support.bad_input import epigram
 from tests.support.processes import gone, until
-from tests.support.project_copy import tree
-from tests.support.toy import Toy, command_env
+from tests.support.toy import Toy
 
 
 def test_every_combination_is_a_run(tmp_path: Path) -> None:
@@ -101,20 +99,12 @@ def test_trials_in_parallel_have_a_gpu_each(toy: Toy) -> None:
     assert sorted(shown) == [f"{VISIBLE}=5", f"{VISIBLE}=7"], errors
 
 
-@pytest.mark.slow
 @pytest.mark.extended
-def test_a_sweep_names_the_best_of_each_data_set(tmp_path: Path) -> None:
-    folder = tree(tmp_path)
-    command = [sys.executable, "-m", "epigram.cli", "sweep", "--systems", "tfidf_svm", "--name", "s"]
-    done = subprocess.run(
-        [*command, "--over", "dataset=pocket_zh,pocket_en"],
-        cwd=folder,
-        env=command_env() | {"PYTHONPATH": f"{folder}:{folder / 'src'}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    for dataset in ("pocket_zh", "pocket_en"):
-        assert f", {dataset}: tfidf_svm: accuracy " in done.stdout
-    assert all((folder / "runs" / f"s-{number}" / "report.html").exists() for number in (1, 2))
+def test_a_sweep_names_the_best_of_each_data_set(toy: Toy) -> None:
+    compared = {"summary.json": json.dumps(comparison()), "report.html": "a page", "chosen/config.json": "{}"}
+    toy.tell({"judge": {"files": compared}})
+    command = toy.command("--over", "dataset=toy,other", "--over", "seeds=[0],[1]", "--name", "s", name="sweep")
+    output, errors = command.communicate(timeout=300)
+    assert command.returncode == 0, errors
+    for dataset in ("toy", "other"):
+        assert output.count(f", {dataset}: mlp: accuracy ") == 1

@@ -182,7 +182,7 @@ def test_data_that_is_a_link_is_refused_and_keeps_its_files(toy: Toy, tmp_path: 
     (toy.root / "data" / "local" / "mine.csv").write_text("a user's own file")
     (toy.root / "data").rename(tmp_path / "large")
     (toy.root / "data").symlink_to(tmp_path / "large")
-    with pytest.raises(ParameterError, match=rf"^data is a link to {tmp_path}/large; a run with overrides"):
+    with pytest.raises(ParameterError, match=r"^data is a link; a run with overrides"):
         opened(toy, dataset="other")
     assert (tmp_path / "large" / "local" / "mine.csv").read_text() == "a user's own file"
 
@@ -195,7 +195,7 @@ def test_a_revision_with_links_in_the_place_of_folders_writes_nowhere_else(toy: 
     commit_all(toy)
     (toy.root / ".dvc").unlink()
     (tmp_path / "dvc").rename(toy.root / ".dvc")
-    with pytest.raises(ParameterError, match=r"^\.dvc is a link to "):
+    with pytest.raises(ParameterError, match=r"^\.dvc is a link; "):
         opened(toy, revision="HEAD")
     assert [each.name for each in (tmp_path / "own").iterdir()] == ["config"]
 
@@ -205,7 +205,7 @@ def test_a_revision_with_a_link_in_the_place_of_our_own_folder_deletes_nothing(t
     (tmp_path / "own" / "hub" / "mine").write_text("a user's own file")
     toy.shell("git", "update-index", "--add", "--cacheinfo", f"120000,{link_to(toy, tmp_path / 'own')},.epigram")
     toy.shell("git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "--quiet", "--message", "link")
-    with pytest.raises(ParameterError, match=r"^\.epigram is a link to "):
+    with pytest.raises(ParameterError, match=r"^\.epigram is a link; "):
         opened(toy, revision="HEAD")
     assert (tmp_path / "own" / "hub" / "mine").read_text() == "a user's own file"
 

@@ -13,7 +13,7 @@ import torch
 
 from epigram.training.loop.checkpoints import Checkpoints
 from tests.support.runs import BATCHES, GRADIENT, KilledError, ended, trainer
-from tests.support.small_systems import each_of
+from tests.support.small_systems import distinct
 
 pytestmark = pytest.mark.slow
 # Where each training is killed: at a batch of train, in the middle of a step, or at a batch of dev.
@@ -23,6 +23,14 @@ CASES: dict[str, dict[str, int]] = {
     "while dev is judged": {"dev": 1},
     "while a checkpoint is written": {"train": BATCHES + 2},
 }
+SECOND = "in the second epoch"  # what a system lacks after a resume, it lacks here
+# Systems that are killed in every place: with a plain loop, with counts of batches, a depth that an evaluation changes,
+# a schedule that reads the score and losses of tokens, and labels one after another.
+EVERYWHERE = {"textcnn", "vdcnn", "dmsp", "mhal_joint", "cnle"}
+
+
+def cases_of(name: str) -> list[str]:
+    return list(CASES) if name in EVERYWHERE else [SECOND]
 
 
 def killed(name: str, case: str, folder: Path) -> None:
@@ -42,7 +50,7 @@ def resumed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("states")
     selected = [item for item in request.session.items if item.name.startswith("test_the_same_bits[")]
     for name in [item.callspec.params["name"] for item in selected]:  # type: ignore[attr-defined]
-        for case in CASES:
+        for case in cases_of(name):
             killed(name, case, folder / name / case)
     command = [sys.executable, "-m", "tests.support.runs", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -51,18 +59,18 @@ def resumed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return found
 
 
-@pytest.mark.parametrize("name", each_of(GRADIENT))
+@pytest.mark.parametrize("name", distinct(GRADIENT))
 def test_the_same_bits(name: str, resumed: dict[str, Any]) -> None:
     torch.set_num_threads(1)
     whole = ended(trainer(name))
-    for case in CASES:
+    for case in cases_of(name):
         found = resumed[f"{name}/{case}"]
         assert found.pop("first") > 0, f"{case}: it began anew"
         assert found == {key: whole[key] for key in found}, case
 
 
 def test_checkpoints_of_different_steps_differ(tmp_path: Path) -> None:
-    killed("textcnn", "in the second epoch", tmp_path)
+    killed("textcnn", SECOND, tmp_path)
     first, second = (path / "state.safetensors" for path in sorted(tmp_path.glob("step-*")))
     assert first.stat().st_size == second.stat().st_size
     assert first.read_bytes() != second.read_bytes()
@@ -82,7 +90,7 @@ def test_two_checkpoints_are_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", ["state.safetensors", "state.json"])
 def test_a_flipped_bit_sends_back_to_the_checkpoint_before(tmp_path: Path, file: str) -> None:
-    killed("textcnn", "in the second epoch", tmp_path)
+    killed("textcnn", SECOND, tmp_path)
     before, newest = sorted(tmp_path.glob("step-*"))
     data = bytearray((newest / file).read_bytes())
     data[len(data) // 2] ^= 1

@@ -17,6 +17,7 @@ from epigram.core.records import read_record
 from epigram.evaluation.quality.data_quality import DataQuality, write_quality
 from epigram.evaluation.quality.examine_train import examine_train, sample_train
 from epigram.evaluation.settings import ExamineSettings
+from epigram.report.first_screen import Findings
 from epigram.report.quality import render_quality
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from tests.support.bad_input import Workshop
@@ -95,14 +96,42 @@ def test_the_wrong_labels_are_found(shop: Workshop) -> None:
     rows = corpus()
     wrong = {place for place, row in enumerate(rows) if row.get("truth", row["label"]) != row["label"]}
     found = table(shop, "suspects.csv")
-    right = [line for line in found if int(line["row"]) in wrong]
+    right = [line for line in found if int(line["line"]) - 1 in wrong]
     assert len(right) / len(found) >= 0.95  # precision
     assert len(right) / len(wrong) >= 0.8  # recall
     for line in right:
-        row = rows[int(line["row"])]
+        row = rows[int(line["line"]) - 1]
         assert (line["text"], line["label"], line["likely_label"]) == (row["text"], row["label"], row["truth"])
     margins = [float(line["margin"]) for line in found]
     assert margins == sorted(margins, reverse=True) and min(margins) > 0
+
+
+def hard_corpus() -> list[dict[str, Any]]:
+    """Return rows whose labels are right: two texts in five have the word of their label, the others only own words."""
+    draw, rows = np.random.default_rng(2), corpus()
+    for place, row in enumerate(rows[:120]):
+        words = [WORD[row["truth"]]] if place % 5 < 2 else []
+        row |= {"text": text_of([*words, f"own{place}"], draw), "label": row["truth"]}
+    return [*rows[:120], *rows[ROWS:]]
+
+
+def test_predictions_that_are_too_weak_to_judge_labels_give_no_alarm(shop: Workshop, tmp_path: Path) -> None:
+    """5% wrong labels are an alarm if one word decides, and right labels are none if most texts lack it."""
+    sure, weak = quality(shop), quality(examined(tmp_path, hard_corpus()))
+    assert weak.expected_wrong / weak.judged > 0.05 and len(weak.suspects) > 20  # the false alarm
+    assert weak.commonest < weak.accuracy < 0.65
+    html = render_quality(weak, "en")
+    assert "too weak to judge labels" in html and weak.suspects[0].text not in html
+    assert "too weak" not in render_quality(sure, "en")
+    found = Findings.of(weak, [], "")
+    assert (found.suspects, found.expected_wrong) == (0, 0.0)
+    found = Findings.of(sure, [], "")
+    assert (found.suspects, found.expected_wrong / ROWS) == (len(sure.suspects), pytest.approx(FLIPPED, abs=0.03))
+
+
+@pytest.mark.parametrize(("accuracy", "commonest", "can"), [(0.75, 0.5, True), (0.74, 0.5, False), (0.74, 0.4, True)])
+def test_a_judge_avoids_half_of_the_errors_of_the_commonest_label(accuracy: float, commonest: float, can: bool) -> None:
+    assert DataQuality(rows=100, accuracy=accuracy, commonest=commonest).can_judge is can
 
 
 def test_the_curve_ends_at_the_share_of_right_labels(shop: Workshop) -> None:
@@ -117,7 +146,7 @@ def test_the_curve_ends_at_the_share_of_right_labels(shop: Workshop) -> None:
 def test_the_page_shows_the_first_suspects_and_names_the_files(shop: Workshop) -> None:
     html = page(shop)
     first = table(shop, "suspects.csv")[0]
-    assert first["text"] in html and f'<td class="number">{first["row"]}</td>' in html
+    assert first["text"] in html and f'<td class="number">{first["line"]}</td>' in html
     for name in ("suspects.csv", "learning_curve.json"):
         assert name in html
     assert html.count("<svg") == 1
@@ -140,8 +169,8 @@ def test_near_duplicates_with_different_labels_are_found_whatever_they_contain(t
     rows[12] = {"text": text.upper() + "!", "label": "money", "split": "train"}
     shop = examined(tmp_path, rows)
     found = table(shop, "near_duplicates.csv")
-    assert [(line["row"], line["other_row"], line["label"], line["other_label"]) for line in found] == [
-        ("7", "11", "money", "arts")
+    assert [(line["line"], line["other_line"], line["label"], line["other_label"]) for line in found] == [
+        ("8", "12", "money", "arts")
     ]
     (line,) = found
     assert (line["text"], line["other_text"]) == ("'" + rows[7]["text"], "'" + rows[11]["text"])  # no formulas
@@ -163,7 +192,7 @@ def test_all_near_duplicates_are_counted_and_the_most_similar_are_kept(
     corpus_of_pairs = ValidatedCorpus.read(examined(tmp_path, rows).root / "data/validated")
     monkeypatch.setattr("epigram.evaluation.quality.examine_train.MAX_PAIRS", 1)
     found = examine_train(corpus_of_pairs, ExamineSettings())
-    assert ([(pair.row, pair.other_row) for pair in found.pairs], found.pair_count) == ([(7, 11)], 2)
+    assert ([(pair.line, pair.other_line) for pair in found.pairs], found.pair_count) == ([(8, 12)], 2)
 
 
 def test_equal_texts_are_in_one_fold(tmp_path: Path) -> None:
@@ -184,13 +213,13 @@ def test_the_rows_that_are_judged_are_a_sample(tmp_path: Path) -> None:
     found = curve(shop)
     assert (found["rows"], found["judged"]) == (ROWS, 100)
     assert found["curve"]["rows"] == ROWS
-    assert max(int(line["row"]) for line in table(shop, "suspects.csv")) > 100  # not the first 100
+    assert max(int(line["line"]) for line in table(shop, "suspects.csv")) > 100  # not the first 100
 
 
 def test_the_sample_does_not_depend_on_the_batches(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = ValidatedCorpus.read(shop.root / "data/validated")
     whole = sample_train(corpus, 150)
-    assert whole.height == 150 and whole["row"].is_sorted()
+    assert whole.height == 150 and whole["line"].is_sorted()
     monkeypatch.setattr(ValidatedCorpus, "batches", partialmethod(ValidatedCorpus.batches, size=7))
     assert sample_train(corpus, 150).equals(whole)
 
@@ -214,8 +243,8 @@ def test_data_that_cannot_be_judged_give_empty_files_with_the_reason(
     content: Any, source: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
     shop = examined(tmp_path, content, **source)
-    assert (folder(shop) / "suspects.csv").read_text() == "row,label,likely_label,margin,text\n"
-    heads = "row,label,other_row,other_label,similarity,text,other_text\n"
+    assert (folder(shop) / "suspects.csv").read_text() == "file,line,label,likely_label,margin,text\n"
+    heads = "file,line,label,other_file,other_line,other_label,similarity,text,other_text\n"
     assert (folder(shop) / "near_duplicates.csv").read_text() == heads
     found = curve(shop)
     assert found["curve"] is None and reason in found["reason"]

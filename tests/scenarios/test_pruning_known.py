@@ -350,5 +350,5 @@ def test_a_model_without_layers_has_no_table() -> None:
 def facts(*, seed: int, depth: int) -> TrainingFacts:
     return TrainingFacts(
         dataset="toy", data="ab", seed=seed, dev_accuracy=1.0, epoch=1, depth_full=depth, parameters_full=7,
-        training={},
+        training={}, provenance={}, hardware={}, layer_scores=[], checkpoint="",
     )  # fmt: skip

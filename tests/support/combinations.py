@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from epigram.nn import encoders, heads
 from tests.support.covering import Case, Level, covering_array
@@ -141,10 +142,10 @@ REFUSALS = (
         "the head reads every token, and the encoder shortens the text",
     ),
     Refusal(
-        ("encoder", ("embedding", "fast_text")),
+        ("encoder", ("convolution", "embedding", "fast_text", "region", "semantic_perceptron")),
         ("head", PROMPTS),
-        "head: prompt reads the states of the masks, which do not depend on the text with this encoder",
-        "the head reads the states of the masks, and these do not depend on the text",
+        "head: prompt reads the states of the masks, which depend on few tokens of the text with",
+        "the head reads the states of the masks, and these depend on few tokens of the text",
     ),
     Refusal(
         ("head", PROMPTS),
@@ -161,6 +162,7 @@ REFUSALS = (
 )
 
 
+@cache
 def refusal_of(one: Level, other: Level) -> Refusal | None:
     """Return the refusal of a pair of levels, or None if the pair works."""
     return next((refusal for refusal in REFUSALS if refusal.contains(one, other)), None)

@@ -29,7 +29,6 @@ class HubServer(ThreadingHTTPServer):
         self.files: dict[str, bytes] = {}
         self.sent: dict[str, bytes] = {}  # contents that differ from the published ones
         self.dropped: set[str] = set()  # files of which the next answer ends halfway
-        self.sizes: dict[str, int] = {}  # published sizes that are not true
         self.commit = REVISION  # in the answer to the request for the commit
         self.token = ""  # required, if not empty
         self.status = 0  # of every answer, if not 0
@@ -52,10 +51,9 @@ class HubServer(ThreadingHTTPServer):
     def published(self, name: str) -> dict[str, Any]:
         """Return size and checksums of a file."""
         content = self.files[name]
-        size = self.sizes.get(name, len(content))
         git = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
-        large = {"sha256": hashlib.sha256(content).hexdigest(), "size": size, "pointerSize": 134}
-        return {"size": size, "git": git, "lfs": large if name.endswith(LARGE) else None}
+        large = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "pointerSize": 134}
+        return {"size": len(content), "git": git, "lfs": large if name.endswith(LARGE) else None}
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore clients that disconnect."""

@@ -45,8 +45,6 @@ def of_tokenizers(folder: Path) -> list[Format]:
 
 
 def of_vectors(folder: Path) -> list[Format]:
-    from safetensors.numpy import save_file
-
     from epigram.text.vectors.vectors import coverage, read_vectors
 
     here = folder / "vectors"
@@ -56,9 +54,8 @@ def of_vectors(folder: Path) -> list[Format]:
     (here / "x.vec").write_text("\n".join([f"{len(WORDS)} 3", *lines]))
     (here / "x.txt").write_text("\n".join(lines))
     np.savez(here / "x.npz", vectors=table, words=np.array(WORDS))
-    save_file({"vectors": table}, here / "x.safetensors", {"words": json.dumps(WORDS)})
     (here / "beside").mkdir()
-    save_file({"vectors": table}, here / "beside" / "x.safetensors")
+    np.savez(here / "beside" / "x.npz", table)
     (here / "beside" / "x.json").write_text(json.dumps(WORDS))
 
     def read(name: str) -> Any:
@@ -67,8 +64,8 @@ def of_vectors(folder: Path) -> list[Format]:
 
         return vectors
 
-    kinds = {"x.vec": (blind,), "x.txt": (blind,), "x.npz": (blind, in_npz), "x.safetensors": (blind, in_header)}
-    beside = Format("words beside vectors", here / "beside", "x.json", read("x.safetensors"), (blind, in_json))
+    kinds = {"x.vec": (blind,), "x.txt": (blind,), "x.npz": (blind, in_npz)}
+    beside = Format("words beside vectors", here / "beside", "x.json", read("x.npz"), (blind, in_json))
     return [
         *(Format(name.replace("x.", "vectors ."), here, name, read(name), how) for name, how in kinds.items()),
         beside,

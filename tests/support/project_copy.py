@@ -24,7 +24,8 @@ def tree(folder: Path) -> Path:
     ]:
         source, to = ROOT / part, folder / part
         to.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(source, to, ignore=shutil.ignore_patterns("__pycache__")) if source.is_dir() else shutil.copy(
+        # The compiled modules are copied too; a process of another test may be writing one of them.
+        shutil.copytree(source, to, ignore=shutil.ignore_patterns("*.pyc.*")) if source.is_dir() else shutil.copy(
             source, to
         )
     params = yaml.safe_load((folder / "params.yaml").read_text())

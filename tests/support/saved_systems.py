@@ -10,15 +10,16 @@ import torch
 
 from epigram.models.classifier import NeuralClassifier
 from epigram.models.linear_svm import LinearSvm
+from epigram.models.recipe import Recipe
 from epigram.models.serialization import save
 from epigram.text.tokens.tokenizers import SPECIALS, word_tokenizer
 from epigram.training.fitters.linear_svm import fit
 from tests.support.small_systems import LABELS, VOCABULARY, build, frame_of, recipe_of, texts_of
 
 
-def saved(name: str, folder: Path, *, multi: bool = False, **frame: Any) -> Path:
+def saved(name: str, folder: Path, *, recipe: Recipe | None = None, multi: bool = False, **frame: Any) -> Path:
     """Save a model with random weights whose vocabulary is w5, w6, …; `frame` are changes of its text template."""
-    recipe = recipe_of(name)
+    recipe = recipe or recipe_of(name)
     model = build(recipe, multi=multi)
     if isinstance(model, LinearSvm):
         fit(model, texts_of(recipe, 90), texts_of(recipe, seed=1), seed=0)

@@ -29,21 +29,24 @@ FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 
 DEPLOYMENTS = """\
 name: toy
+build: [{prefect.deployments.steps.run_shell_script: {id: commit, script: git rev-parse --short HEAD}}]
 pull: []
 definitions:
   alone: &alone {limit: 1, collision_strategy: CANCEL_NEW}
 deployments:
   - name: pipeline
     entrypoint: flows.pipeline.pipeline
+    version: "{{ commit.stdout }}"
     parameters: {request: {root: "{{ $PWD }}", revision: HEAD}}
     schedules: [{interval: 10}]
     concurrency_limit: *alone
     work_pool: {name: epigram}
   - name: refresh
     entrypoint: flows.refresh_pos.refresh_pos
+    version: "{{ commit.stdout }}"
     parameters: {root: "{{ $PWD }}", stage: gather}
     concurrency_limit: *alone
-    work_pool: {name: epigram}
+    work_pool: {name: epigram, job_variables: {env: {SHOWN: by its deployment}}}
 """
 
 

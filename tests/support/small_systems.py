@@ -50,7 +50,7 @@ SMALL_HEADS: dict[str, dict[str, Any]] = {
     "linear_ngrams": {"buckets": 500},
 }
 NAMES = sorted(RECIPES)
-ALIKE = {  # systems whose modules all occur in another system
+ALIKE = {  # systems whose modules, or modules much like them, all occur in another system
     *("mhal_sent", "mhal_sent_tok", "mhal_tok", "mhal_zero", "mlp", "smsp", "ernie", "macbert"),
     *("transformer", "transformer_cor", "transformer_hook", "transformer_pos"),
     *("bert", "bert_hth", "bert_hth_paper", "bert_hth_pta", "bert_pta"),
@@ -58,10 +58,18 @@ ALIKE = {  # systems whose modules all occur in another system
 }
 
 
+REPEATED = ALIKE - {"bert_hth", "ernie", "macbert", "mlp", "smsp_e"}  # other systems have the same parts
+
+
 def each_of(names: Iterable[str], alike: Iterable[str] = ()) -> list[Any]:
     """Return the names as parameters of a test that takes long; make test leaves out those of ALIKE and `alike`."""
     left_out = ALIKE | set(alike)
     return [pytest.param(name, marks=pytest.mark.extended) if name in left_out else name for name in names]
+
+
+def distinct(names: Iterable[str]) -> list[Any]:
+    """Return the same without REPEATED, for a test of parts that does not depend on how they are combined."""
+    return each_of(name for name in names if name not in REPEATED)
 
 
 def recipe_of(name: str) -> Recipe:

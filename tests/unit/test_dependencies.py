@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
@@ -46,8 +47,13 @@ CORE = set(map(name_of, PROJECT["dependencies"]))
 EXTRAS = {
     extra: set(map(name_of, names)) for extra, names in PROJECT["optional-dependencies"].items() if extra != "dev"
 }
-DISTRIBUTIONS = {"mlflow": {"mlflow-skinny"}, "pandas": {"pandas"}}  # as installed by an extra that may be missing
-DISTRIBUTIONS |= {module: set(map(normalized, names)) for module, names in packages_distributions().items()}
+OF_EXTRAS = {"mlflow": {"mlflow-skinny"}, "pandas": {"pandas"}}  # as installed by an extra that may be missing
+
+
+@cache
+def distributions() -> dict[str, set[str]]:
+    """Return the distributions that install each package."""
+    return OF_EXTRAS | {module: set(map(normalized, names)) for module, names in packages_distributions().items()}
 
 
 def imports(file: Path) -> Iterator[tuple[str, bool]]:
@@ -65,21 +71,27 @@ def imports(file: Path) -> Iterator[tuple[str, bool]]:
 
 
 FILES = [file for folder in ("src", "flows", "tasks") for file in sorted((ROOT / folder).rglob("*.py"))]
-IMPORTS = [(file, module, eager) for file in FILES for module, eager in imports(file)]
+
+
+@cache
+def all_imports() -> list[tuple[Path, str, bool]]:
+    """Return file, package and whether the file's import needs it, of every import."""
+    return [(file, module, eager) for file in FILES for module, eager in imports(file)]
 
 
 def test_every_imported_package_is_declared() -> None:
-    assert len(IMPORTS) > 300
-    for file, module, eager in IMPORTS:
+    assert len(all_imports()) > 300
+    for file, module, eager in all_imports():
         name = file.relative_to(ROOT).as_posix()
         allowed = CORE.union(*(EXTRAS[extra] for extra, folders in FOLDERS.items() if name.startswith(folders)))
         if not eager:
             allowed = allowed.union(*EXTRAS.values())
-        assert DISTRIBUTIONS[module] & allowed, f"{name} imports {module}, which pyproject.toml does not declare for it"
+        said = f"{name} imports {module}, which pyproject.toml does not declare for it"
+        assert distributions()[module] & allowed, said
 
 
 def test_every_declared_package_is_used() -> None:
-    used = set().union(*(DISTRIBUTIONS[module] for _, module, _ in IMPORTS))
+    used = set().union(*(distributions()[module] for _, module, _ in all_imports()))
     declared = CORE.union(*EXTRAS.values())
     text = "\n".join(file.read_text() for file in FILES)
     by_name = {name for name in declared if f'"{name.replace("-", "_")}' in text}  # such as import_module("networkx")
@@ -103,7 +115,7 @@ def core_modules() -> set[str]:
             needed = map(Requirement, requires(requirement.name) or [])
             waiting += [r for r in needed if not r.marker or any(r.marker.evaluate({"extra": e}) for e in extras)]
     names = {key.partition("[")[0] for key in seen}
-    return {module for module, found in DISTRIBUTIONS.items() if found & names}
+    return {module for module, found in distributions().items() if found & names}
 
 
 HIDE = """
@@ -119,7 +131,7 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
 
 def run_with_core_only(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run Python code that finds no package except those that the core dependencies install."""
-    hidden = DISTRIBUTIONS.keys() - core_modules() - OWN - {"tests"}
+    hidden = distributions().keys() - core_modules() - OWN - {"tests"}
     script = f"HIDDEN = {hidden!r}\n{HIDE}\n{code}"
     command = [sys.executable, "-c", script]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)

@@ -21,6 +21,7 @@ from epigram.core.extras import MissingPackageError, pip_install
 from epigram.core.files import read_json, sha256
 
 PREFIX = "package:"
+SHORT = {"en": "english", "zh": "chinese"}  # names in `epigram encoders install`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +125,11 @@ def installed_encoder(language: str) -> str | None:
         except MissingPackageError:
             continue
     return None
+
+
+def encoder_command(language: str) -> str:
+    """Return the command that installs an encoder for the language."""
+    return f"epigram encoders install {SHORT[language]}"
 
 
 def awaits_download(checkpoint: str) -> bool:

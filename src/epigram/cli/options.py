@@ -40,6 +40,9 @@ Text = Annotated[str, typer.Option(metavar="COLUMNS", help="Text column, or seve
 Ordered = Annotated[
     str | None, typer.Option(metavar="LABELS", help="Labels in their order, if they have one: bad,fair,good.")
 ]
+Hierarchy = Annotated[
+    str, typer.Option(metavar="TEXT", help="Separator of levels in labels such as goods/phone: each level is scored.")
+]
 TextOfModel = Annotated[
     str | None,
     typer.Option(

@@ -139,7 +139,7 @@ def read_array(path: Path) -> NDArray[Any]:
     """
     try:
         with warnings.catch_warnings(action="ignore"):  # numpy warns about headers written by Python 2
-            array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+            array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)  # noqa: TID251
     except FileNotFoundError:
         raise InputMissingError(f"{path} is missing: run the stage that writes it (dvc repro)") from None
     except OSError:

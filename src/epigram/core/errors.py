@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-from epigram.core.machine import is_near_limit
-
 RETRYABLE = frozenset({69, 75})
 
 # Parts of out-of-memory messages: of allocators, the dynamic loader, oneDNN (whose "primitive descriptor" is instead a
@@ -83,10 +81,10 @@ class TryAgainError(EpigramError):
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether `error` means that a GPU or the machine is out of memory.
 
-    Libraries report it with a class of their own, only in the message, or as any other error near the memory limit.
+    Libraries report it with a class of their own, or only in the message.
     """
     by_class = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"  # torch's is not imported
-    return by_class or bool(OUT_OF_MEMORY_MESSAGE.search(str(error))) or is_near_limit()
+    return by_class or bool(OUT_OF_MEMORY_MESSAGE.search(str(error)))
 
 
 def is_panic(error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""Processors and memory that this process may use."""
+"""The processors of the machine, and how they are described."""
 
 from __future__ import annotations
 
@@ -21,32 +21,3 @@ def describe_machine() -> str:
             found.get(name.strip(), []).append(value.strip())
     cores = count_processors()
     return ", ".join([found["model name"][-1], f"{cores} core{'s' if cores > 1 else ''}", *found["Model"]])
-
-
-HEADROOM = 64 << 20  # bytes; with less left, allocations of libraries fail
-
-
-def has_limit(pid: int) -> bool:
-    """Return whether a process has an address space limit, or the system does not overcommit memory."""
-    strict = "/proc/sys/vm/overcommit_memory"
-    overcommit = Path(strict)
-    return _limit(pid) is not None or (overcommit.is_file() and overcommit.read_text(encoding="utf-8").strip() == "2")
-
-
-def is_near_limit(pid: int | None = None) -> bool:
-    """Return whether a process (default: this one) is near its address space limit."""
-    limit = _limit(pid or 0)
-    if limit is None:
-        return False
-    pages = int(Path(f"/proc/{pid or 'self'}/statm").read_text(encoding="utf-8").split()[0])
-    return limit - pages * os.sysconf("SC_PAGESIZE") < HEADROOM
-
-
-def _limit(pid: int) -> int | None:
-    try:
-        from resource import RLIM_INFINITY, RLIMIT_AS, prlimit
-
-        limit = prlimit(pid, RLIMIT_AS)[0]
-    except (ImportError, OSError):  # not Linux, the process has ended, or access is not permitted
-        return None
-    return None if limit == RLIM_INFINITY else limit

@@ -113,11 +113,6 @@ def dataset_of(path: Path) -> str:
 
 def check_sections(values: Mapping[str, Any]) -> None:
     """Raise ParameterError for an unknown section, with the nearest name, and for a missing one."""
-    if "students" in values:  # a section of older versions
-        raise ParameterError(
-            "params.yaml: students is not a section any more: remove it, and write each student as a system with a "
-            "teacher, for example systems.small: {view: VIEW, recipe: fast_text, teacher: runs/NAME/model}"
-        )
     unknown = [str(name) for name in values if name not in SECTIONS]
     faults = [f"{shown(name)} is not a setting: {nearest(name, list(SECTIONS))}" for name in unknown]
     faults += [f"{name} is missing" for name in REQUIRED if name not in values]

@@ -43,6 +43,12 @@ def base_rows(validated: Validated, keep: list[str]) -> pl.DataFrame:
     return frame.select("text", cs.by_name(*roles), "split", batch=pl.lit(0, pl.Int32))
 
 
+def count_splits(frame: pl.DataFrame) -> str:
+    """Return the number of rows in each split of the growing data set, as text."""
+    train, dev, test = (f"{int((frame['split'] == name).sum()):,}" for name in SPLITS)
+    return f"{train} for training, {dev} held out as development texts (no cross-validation), {test} for test"
+
+
 def describe(source: Source, labels: list[str], name: str) -> dict[str, Any]:
     """Return the content of data/sources/NAME.yaml for the data set that grows from `source`.
 
@@ -64,6 +70,7 @@ def describe(source: Source, labels: list[str], name: str) -> dict[str, Any]:
         "splits": {split: [split] for split in SPLITS},
         "labels": labels,
         **({"label_names": source.label_names} if source.label_names else {}),
+        **({"hierarchy": source.hierarchy} if source.hierarchy else {}),
         "keep": source.keep,
         **columns,
     }

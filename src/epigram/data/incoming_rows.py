@@ -155,6 +155,13 @@ def _columns(source: Source) -> Options:
     return {name: source.read[name] for name in COLUMN_OPTIONS if tabular and name in source.read}
 
 
+def needed_columns(source: Source) -> list[str]:
+    """Return the columns that a table with new rows of the source must have."""
+    own = {"text": "text", "label": "label"} | _columns(source)
+    texts = own["text"] if isinstance(own["text"], list) else [own["text"]]
+    return [*map(str, texts), str(own["label"]), *(str(own[key]) for key in SPLIT_KEYS if key in own)]
+
+
 def _csv_format(file: Path, source: Source, encoding: str) -> Options:
     """Return the `quote` of the source, and its `separator` for a csv file; none for a csv file with another one.
 

@@ -76,7 +76,7 @@ def _conversion(name: str, lists: Container[str], reader: TableReader) -> tuple[
         return pl.List(pl.String), partial(_as_list, separator=separator)
     if name in {*reader.text_columns, reader.split, *separators}:
         return pl.String(), partial(_as_text, objects=separator == LISTS)
-    return pl.String(), partial(_as_json, strings=name == reader.spans)
+    return pl.String(), partial(as_json, strings=name == reader.spans)
 
 
 def _as_text(value: Any, *, objects: bool = False) -> str | None:
@@ -88,8 +88,8 @@ def _as_text(value: Any, *, objects: bool = False) -> str | None:
     return None if _is_missing(value) else label_text(value)
 
 
-def _as_json(value: Any, *, strings: bool) -> str | None:
-    """Return a value as JSON; `strings` too, which are otherwise unchanged."""
+def as_json(value: Any, *, strings: bool = False) -> str | None:
+    """Return a value as JSON; `strings` too, which are otherwise unchanged. Null and NaN are missing values."""
     if isinstance(value, str) and not strings:
         return value
     return None if _is_missing(value) else ENCODE(value)

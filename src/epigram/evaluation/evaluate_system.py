@@ -10,6 +10,7 @@ import numpy as np
 
 from epigram.core.errors import ParameterError
 from epigram.evaluation.arrays import Floats
+from epigram.evaluation.levels import level_scores
 from epigram.evaluation.metrics.calibration import calibrate, coverage_curve, reliability
 from epigram.evaluation.metrics.counts import class_scores, mean, per_class
 from epigram.evaluation.metrics.decisions import seed_thresholds
@@ -168,6 +169,8 @@ def _metrics(
         tokens=token_metrics(test, seeds, **intervals),
         coverage=coverage_curve(dev.texts, texts),
         decision=decision,
+        hierarchy=target.hierarchy,
+        levels=level_scores(texts, target.labels, target.hierarchy, test.ranked.spread, **intervals),
         **sentence_f1(target, test, seeds, **intervals),
     )
 

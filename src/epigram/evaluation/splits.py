@@ -24,12 +24,14 @@ class Target:
     """Prediction target of a corpus.
 
     `metric` ranks the systems. `plain` is the class of texts without a marked word, if the corpus labels words.
+    `hierarchy` is the separator of levels in the labels, if they have levels.
     """
 
     task: Task
     labels: Sequence[str]
     metric: PrimaryMetric
     plain: int = 0
+    hierarchy: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

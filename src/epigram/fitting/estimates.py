@@ -8,6 +8,8 @@ from functools import cached_property
 
 from epigram.checkpoints.folders import installed_encoder
 from epigram.core.files import read_json
+from epigram.evaluation.metrics.primary import OF_ORDER
+from epigram.evaluation.settings import name_of
 from epigram.fitting.costs import (
     Pace,
     examined_rows,
@@ -49,7 +51,7 @@ class Estimates:
         is the answer in hand.
         """
         first = self._text is None and not self._trials
-        if first and candidate.system.view == ENCODED and not candidate.system.train and self.facts.train <= FEW_TEXTS:
+        if first and candidate.is_frozen and self.facts.train <= FEW_TEXTS:
             return candidate
         if candidate.by_gradient:
             return self._lengthened(candidate)
@@ -157,6 +159,7 @@ class Estimates:
             checkpoint=installed_encoder(corpus.language),
             classes=len(corpus.labels),
             shared=self.steps.settings.train,
+            in_order=name_of(self.steps.settings.metric) in OF_ORDER,
         )
 
 

@@ -65,21 +65,25 @@ def evaluate(
 ) -> ModelScores:
     """Return how good the predictions of a model are for texts with labels.
 
-    `data` and `labels` are as for `fit`; the columns `text` are by default the columns of the model's training. If a
-    column has the names of splits, only the rows of test count. A text of nothing but whitespace is left out.
+    `data` and `labels` are as for `fit`; the columns `text` of a table are by default the columns of the model's
+    training. If a column has the names of splits, only the rows of test count. A text of nothing but whitespace, and a
+    missing label, is left out.
     Raises the errors of `fit` for `data`, DataError if no text is left and for a label that the model does not have.
     """
+    columns = text or (model.text_columns if labels is None else "text")
     with TemporaryDirectory() as place:
         raw = Path(place) / "raw"
         notes = write_raw(
-            data, labels, text=text or model.text_columns, label=label, language=as_language(model.language),
-            folder=raw, options=dict(options or {}),
+            data, labels, text=columns, label=label, language=as_language(model.language), folder=raw, training=False,
+            options={"join": model.join, **(options or {})}, caller="evaluate",
         )  # fmt: skip
         rows = read_corpus(read_source(raw / "source.json"), raw)
     if rows["split"].null_count() < rows.height:
         rows = rows.filter(pl.col("split") == "test")
         notes.append(f"only the rows of test count: {rows.height:,}")
     rows = rows.filter([bool(strip(each)) for each in rows["text"].to_list()])
+    if "label" in rows.columns:
+        rows = rows.filter(pl.col("label") != "")  # also a null
     if not rows.height:
         raise DataError("evaluate: there is no text with a label to score; a column split needs rows of test")
     return _scores(model, rows, notes)

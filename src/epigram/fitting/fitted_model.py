@@ -92,6 +92,10 @@ class FittedModel:
         """Return how much the words of each text speak for `label`; see `BasePredictor.explain`."""
         return self.predictor.explain(texts, method=method, label=label, faithfulness=faithfulness)
 
+    def embed(self, texts: Iterable[str]) -> NDArray[np.float32]:
+        """Return the vectors (N, D) of `texts` in the model's encoder, of length 1; see `BasePredictor.embed`."""
+        return self.predictor.embed(texts)
+
     def report(self, *, show: bool = True) -> Path:
         """Return the path of the report, and open it in the browser if `show`."""
         if show:
@@ -102,8 +106,8 @@ class FittedModel:
         """Copy the model to a new folder, from which `epigram.load` reads it, and its report beside it as NAME.html.
 
         NAME.suspects.csv, NAME.near_duplicates.csv and NAME.learning_curve.json are the files of the report; they are
-        not in the folder, which may be published and has no texts. Returns the folder. Raises ParameterError if a file
-        or the folder exists.
+        not in the folder, which has no texts unless the fit had `neighbors`. Returns the folder. Raises ParameterError
+        if a file or the folder exists.
         """
         target = Path(folder)
         report = check_target(target)

@@ -22,7 +22,8 @@ class LiveLine:
     def __rich__(self) -> Text:
         """Return the line of this moment."""
         search = self.search
-        parts = [f"training {search.trying}" if search.trying else "comparing the systems and writing the report"]
+        end = "comparing the systems and writing the report" if search.systems else "checking the texts"
+        parts = [f"training {search.trying}" if search.trying else end]
         if best := search.best:
             found = search.metrics[best]
             parts.append(f"best so far: {best} {score_text(found.score, found.dev_score.value)}")

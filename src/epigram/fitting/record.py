@@ -47,6 +47,7 @@ class FitRecord(Strict):
     params: dict[str, Any]
     ordered: list[str] = field(default_factory=list)  # the labels, if they are not sorted
     slices: list[str] = field(default_factory=list)  # columns by whose values the report has scores
+    hierarchy: str = ""  # separator of levels in the labels
 
     @classmethod
     def of(cls, model: Path) -> FitRecord:
@@ -64,11 +65,13 @@ class FitRecord(Strict):
         """Return the columns, the language and, for a file of the same format, the options to read the file `data`."""
         kind = formats().get(file_suffix(data), {}).get("reader")
         options = {name: self.read[name] for name in FILE_OPTIONS if name in self.read and kind == self.read["reader"]}
+        options |= {"join": self.read["join"]} if "join" in self.read else {}
         columns = {name: self.read[name] for name in ("text", "label", *SPLIT_KEYS) if name in self.read}
         return {
             **columns,
             "slices": self.slices,
             "ordered": self.ordered or None,
+            "hierarchy": self.hierarchy,
             "language": self.language,
             "options": options,
         }
@@ -103,7 +106,14 @@ def write_record(steps: Steps, systems: Mapping[str, dict[str, Any]], chosen: st
         **{name: _set_values(each) if is_dataclass(each) else each for name, each in sections.items()},
     }
     ordered = [] if source.labels == in_usual_order(source.labels) else source.labels
-    record = FitRecord(language=source.language, read=source.read, params=params, ordered=ordered, slices=source.keep)
+    record = FitRecord(
+        language=source.language,
+        read=source.read,
+        params=params,
+        ordered=ordered,
+        slices=source.keep,
+        hierarchy=source.hierarchy,
+    )
     manifest.write(steps.chosen, {**manifest.read_facts(steps.chosen), KEY: asdict(record)})
 
 

@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 
 from epigram.core import deadline
 from epigram.core.errors import EpigramError
+from epigram.evaluation.comparison.choose_system import decide
 from epigram.evaluation.comparison.formats import score_text
+from epigram.evaluation.comparison.scored_system import scored_system
 from epigram.evaluation.metrics.primary import title_of
-from epigram.evaluation.records.results import Metrics
+from epigram.evaluation.records.results import Metrics, read_evaluation
 from epigram.fitting.estimates import Estimates
 from epigram.fitting.steps import Steps
 from epigram.fitting.stopwatch import Stopwatch
-from epigram.fitting.systems import Candidate, fastest, ordered
+from epigram.fitting.systems import Candidate, baseline, expected, fastest, missing_encoder, ordered
 
 END_SHARE, END_SECONDS = 0.08, 2.0  # share of the budget, and minimum time, of what follows the trainings
 
@@ -45,8 +47,12 @@ class Search:
         fails and no other one is trained.
         """
         self.steps.validate()
+        for note in self.steps.left_out_rows():
+            self.say(f"note: {note}")
         estimates, errors = Estimates(self.steps, lambda: self.left), dict[str, EpigramError]()
         self.facts = estimates.facts
+        if hint := missing_encoder(self.facts):
+            self.say(hint)
         for candidate in ordered(self.facts):
             try:
                 self._consider(candidate, estimates)
@@ -60,6 +66,7 @@ class Search:
             if last.name in errors:
                 raise errors[last.name]
             self.left_out.pop(last.name, None)
+            self.say(f"{last.name}: trained with given settings, past the time, because no other system is trained")
             self._train(last, estimates)
         self.trying, self.examined = "", estimates.examined(self._end / 2)
 
@@ -73,6 +80,12 @@ class Search:
         """Name of the system with the highest score on held-out texts; of equal ones, the first by experience."""
         return max(self.metrics, key=lambda name: self.metrics[name].dev_score.value, default="")
 
+    def choice(self) -> str:
+        """Return the name of the trained system that a comparison chooses; no ensemble is among them."""
+        found = [scored_system(read_evaluation(self.steps.folder / "evaluated" / name)) for name in self.systems]
+        decision = decide(found, self.steps.settings.compare.alpha, "best", expected(self.facts))
+        return decision.ranked[decision.place].metrics.system
+
     def _consider(self, candidate: Candidate, estimates: Estimates) -> None:
         """Train a candidate if it is estimated to fit into the time that is left."""
         self.trying = candidate.name
@@ -81,7 +94,8 @@ class Search:
             if fitting := estimates.fitting(candidate):
                 self._train(fitting, estimates)
             else:
-                self._leave_out(candidate, f"it does not fit into the {self.left:.0f} s that are left")
+                what = "the search for its settings" if candidate == baseline() else "it"
+                self._leave_out(candidate, f"{what} does not fit into the {self.left:.0f} s that are left")
 
     def _train(self, candidate: Candidate, estimates: Estimates) -> None:
         name, started = candidate.name, self.watch.now()
@@ -94,7 +108,7 @@ class Search:
 
     def _leave_out(self, candidate: Candidate, reason: str) -> None:
         self.left_out[candidate.name] = reason
-        self.say(f"{candidate.name}: not trained: {reason}")
+        self.say(f"{candidate.name}: {reason}")
 
     @property
     def _end(self) -> float:

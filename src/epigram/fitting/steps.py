@@ -75,6 +75,19 @@ class Steps:
         write_pos_table(settings.pos_table, validated, self.folder / "pos_versions", self.folder / "pos")
         write_prompt(settings.augment, validated, self.folder / "augmented")
 
+    def left_out_rows(self) -> list[str]:
+        """Return notes on the rows that `validate` left out because they have no text or no label."""
+        from epigram.data.validation.violations import EMPTY, NO_LABEL
+
+        lacking, notes = {EMPTY: "a text", NO_LABEL: "a label"}, list[str]()
+        for rule in read_json(self.folder / "validated" / "report.json")["rules"]:
+            count, what = rule["dropped"], lacking.get(rule["rule"])
+            if count and what:
+                line = f"line {rule['examples'][0]['line']}"
+                many = f"{count:,} rows without {what} are left out, the first in {line}"
+                notes.append(f"1 row without {what} is left out, {line}" if count == 1 else many)
+        return notes
+
     def encode(self, name: str, view: ViewSettings) -> None:
         """Encode the texts for one view, and pretrain on it if the view says so."""
         from epigram.workflow.encode import encode_view
@@ -107,10 +120,17 @@ class Steps:
         evaluate_models(name, *evaluation, validated, encoded, pruned, evaluated, speed=speed)
         return read_metrics(evaluated)
 
-    def compare(self, systems: Mapping[str, dict[str, Any]], rows: int) -> Summary:
+    def compare(
+        self,
+        systems: Mapping[str, dict[str, Any]],
+        rows: int,
+        expected: Mapping[str, float] | None = None,
+        advice: str = "",
+    ) -> Summary:
         """Combine and compare the trained `systems`, settings by name, choose one and write the report.
 
-        `rows` training texts are examined.
+        `rows` training texts are examined. `expected` are the accuracies of systems by experience. `advice` is the
+        report's first step to improve the model.
         """
         from epigram.workflow.compare import compare_systems
         from epigram.workflow.ensemble import combine_systems
@@ -125,7 +145,8 @@ class Steps:
         combine_systems(
             list(systems), settings.ensemble, settings.evaluate, validated, evaluated, pruned, ensemble, speed=speed
         )
-        compare_systems(systems, settings.compare, validated, examined, evaluated, ensemble, pruned, compared)
+        folders = validated, examined, evaluated, ensemble, pruned, compared
+        compare_systems(systems, settings.compare, *folders, expected=expected, advice=advice)
         return self._with_speed(read_summary(compared / "summary.json"))
 
     def _with_speed(self, summary: Summary) -> Summary:

@@ -11,6 +11,7 @@ from epigram.core.config_types import shown
 from epigram.core.errors import ParameterError
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+TOLERATED = 0.1  # share of the budget that may be exceeded without a note
 
 
 def parse_budget(budget: str) -> float:
@@ -33,3 +34,13 @@ class Stopwatch:
     def left(self) -> float:
         """Seconds that are left of the budget."""
         return self.budget - (self.now() - self.started)
+
+    def overrun(self) -> str:
+        """Return how long it took, if that is more than the budget with its tolerance; else an empty text."""
+        seconds = self.now() - self.started
+        if seconds <= (1 + TOLERATED) * self.budget:
+            return ""
+        return (
+            f"this took {seconds:.0f} s: the budget of {self.budget:.0f} s does not limit reading the texts, the first "
+            "training and the report"
+        )

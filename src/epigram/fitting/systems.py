@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from epigram.checkpoints.folders import is_sentence_encoder
+from epigram.checkpoints.folders import encoder_command, is_sentence_encoder
 from epigram.fitting.experience import nearest
 from epigram.models.settings import System
 from epigram.text.dataset.language import Language
@@ -24,7 +24,8 @@ LAYER_DECAY = 0.8
 POOLED_MIN_STEPS, POOLED_RATES = 200, (5e-5, 2e-5, 1e-4, 2e-4)  # an encoder without layers, with a new head
 FEW_ROWS = 1_000  # rows up to which an encoder is trained on pairs of texts
 PAIRS: dict[str, Any] = {"epochs": 1, "batch_size": 16, "min_steps": 40}  # training on pairs
-PAIRS_FIRST = 200  # rows up to which an encoder trained on pairs comes before a fine-tuned one
+FEW_PAIRS = PAIRS | {"min_steps": 20, "learning_rate": 2e-4}  # as good with few texts, in half the time
+PAIRS_FIRST = 200  # rows up to which an encoder trained on pairs has FEW_PAIRS and comes before a fine-tuned one
 # settings of `train` that determine the steps and the evaluations of a system without such settings of its own
 SHARED = {"min_steps", "evaluations", "evaluation_steps"}
 TRIED_ROWS = 2_000  # rows up to which every learning rate is trained on all texts, and not tried on parts of them
@@ -36,7 +37,7 @@ GIVEN: dict[str, Any] = {"orders": [1, 2], "characters": [], "sublinear": True, 
 class Facts:
     """The data of a run: its language, rows of each split, folds of train, and a checkpoint of the language, if any.
 
-    `shared` is the section `train` of params.yaml.
+    `shared` is the section `train` of params.yaml. `in_order`: the metric is of labels in an order.
     """
 
     language: Language
@@ -47,6 +48,7 @@ class Facts:
     checkpoint: str | None
     classes: int = 2
     shared: Mapping[str, Any] = field(default_factory=dict)
+    in_order: bool = False
 
     @property
     def trainings(self) -> int:
@@ -87,6 +89,11 @@ class Candidate:
     def by_gradient(self) -> bool:
         """Whether the epochs determine the time of the training."""
         return "epochs" in self.system.train and self.name != "setfit"
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the system reads the pretrained encoder as it is."""
+        return self.system.view == ENCODED and not self.system.train
 
     @property
     def recipe(self) -> str:
@@ -136,28 +143,52 @@ def views(facts: Facts) -> dict[str, dict[str, Any]]:
     return found
 
 
-def ordered(facts: Facts) -> list[Candidate]:
-    """Return the candidates in the order in which they are tried: first the best ones by experience.
+def missing_encoder(facts: Facts) -> str:
+    """Return how to get a pretrained encoder for the texts; empty if one is installed."""
+    if facts.checkpoint:
+        return ""
+    command = encoder_command(facts.language)
+    return f"No pretrained encoder is installed: run {command}, then fit again; with few texts, it often helps most"
 
-    Systems in the table of experience are in its order; a system without an entry keeps its place of the rules.
+
+def ordered(facts: Facts) -> list[Candidate]:
+    """Return the candidates in the order in which they are tried: one on a frozen encoder, then by experience.
+
+    The frozen one takes seconds, is seldom far behind, and its measured speed shows what else fits. It is the
+    regression if labels have an order, because that learns it (docs/development/log.md).
+    """
+    found = by_experience(facts)
+    name = "embedding_linear" if facts.in_order else next((each.name for each in found if each.is_frozen), "")
+    return sorted(found, key=lambda each: each.name != name)
+
+
+def by_experience(facts: Facts) -> list[Candidate]:
+    """Return the candidates: systems in the table of experience in its order, others in the places of the rules.
+
     Further learning rates are at the end. Without a test split they are not tried, because the best of many is chosen
     by rows whose out-of-fold predictions are also the score.
     """
     if facts.checkpoint is None:
-        return _by_experience([baseline(), *([_network(facts)] if facts.train >= SCRATCH_ROWS else [])], facts)
+        return _ranked([baseline(), *([_network(facts)] if facts.train >= SCRATCH_ROWS else [])], facts)
     tuned, *others = fine_tuned(facts)
     trained = [tuned]
     if facts.train <= FEW_ROWS:
-        pairs = Candidate(name="setfit", system=System(view=ENCODED, train=PAIRS))
-        trained = [pairs, tuned] if facts.train <= PAIRS_FIRST else [tuned, pairs]
+        few = facts.train <= PAIRS_FIRST
+        pairs = Candidate(name="setfit", system=System(view=ENCODED, train=FEW_PAIRS if few else PAIRS))
+        trained = [pairs, tuned] if few else [tuned, pairs]
     last = others if facts.test and facts.train <= TRIED_ROWS else []
-    return _by_experience([frozen("hybrid_linear"), *trained, baseline(), frozen("embedding_linear"), *last], facts)
+    return _ranked([frozen("hybrid_linear"), *trained, baseline(), frozen("embedding_linear"), *last], facts)
 
 
-def _by_experience(candidates: Sequence[Candidate], facts: Facts) -> list[Candidate]:
+def expected(facts: Facts) -> Mapping[str, float]:
+    """Return the mean accuracies, in percent, of systems on similar data; none if the labels have an order."""
+    found = None if facts.in_order else nearest(facts.language, facts.train, facts.classes)
+    return found.accuracy if found else {}
+
+
+def _ranked(candidates: Sequence[Candidate], facts: Facts) -> list[Candidate]:
     """Return the candidates; systems in the table of experience take each other's places, the best one first."""
-    found = nearest(facts.language, facts.train, facts.classes)
-    accuracy = found.accuracy if found else {}
+    accuracy = expected(facts)
     known = iter(sorted((each for each in candidates if each.name in accuracy), key=lambda each: -accuracy[each.name]))
     return [next(known) if each.name in accuracy else each for each in candidates]
 

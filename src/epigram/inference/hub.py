@@ -21,18 +21,24 @@ from epigram.text.dataset.segmenter import user_cache
 ADDRESS = re.compile(rf"{HUB_PREFIX}({BARE_NAME.pattern})(?:@(\w[\w./-]*))?", re.ASCII)
 
 
-def push(folder: Path, repository: str, *, private: bool = False) -> str:
+def push(folder: Path, repository: str, *, private: bool = False, training_texts: bool = False) -> str:
     """Upload the files of the model in `folder` to the repository ORG/NAME, and return the address of the commit.
 
-    The repository is created if it does not exist, `private` or public. Raises ParameterError for an invalid name,
-    InputMissingError or DataError for a folder that is incomplete or was changed, SourceUnavailableError if the hub
-    cannot be reached.
+    The repository is created if it does not exist, `private` or public. Raises ParameterError for an invalid name, and
+    for a model with its training texts unless these `training_texts` are to be uploaded too; InputMissingError or
+    DataError for a folder that is incomplete or was changed, SourceUnavailableError if the hub cannot be reached.
     """
     from huggingface_hub import HfApi
 
     if not BARE_NAME.fullmatch(repository):
         raise ParameterError(f"repository {shown(repr(repository))}: expected ORG/NAME, for example me/reviews")
     manifest.verify(folder)
+    found = [str(path) for name in manifest.NEIGHBORS for path in sorted(folder.rglob(name))]
+    if found and not training_texts:
+        raise ParameterError(
+            f"the model has its training texts, in {' and '.join(found)}; add --training-texts to upload them, or "
+            "delete these files to leave the texts out"
+        )
     with translate_hub_errors(f"repository {repository!r}"):
         api = HfApi()
         api.create_repo(repository, private=private, exist_ok=True)

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.checkpoints.folders import installed_encoder
+from epigram.checkpoints.folders import encoder_command, installed_encoder
 from epigram.core.errors import InputMissingError
 from epigram.inference.tables import BATCH_TEXTS, progress
 from epigram.labelling.label_list import Answer, Labels
 from epigram.models.batches import TextBatches
 from epigram.models.devices import default_device
 from epigram.models.predict import Predicted
+from epigram.models.vectors import text_vectors
 from epigram.nn.layers.types import DataSpec
 from epigram.recipes.registry import RECIPES
 from epigram.text.dataset.language import Language
@@ -24,19 +25,17 @@ from epigram.text.settings import EncodeSettings, ViewSettings
 from epigram.text.tokens.encoding import TextEncoder
 from epigram.text.tokens.tokenizers import special_ids, vocabulary_of
 from epigram.text.tokens.vocabulary import build_view_tokenizer
-from epigram.training.fitters.frozen_classifier import encode
 
 SHARPNESS = 15.0  # factor of the cosines before their softmax (docs/zero_labels.md)
-ENCODERS = {"en": "english", "zh": "chinese"}  # names in `epigram encoders install`
-Encode = Callable[[Sequence[str]], NDArray[np.floating[Any]]]
+Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
 def find_encoder(language: Language) -> str:
     """Return the best installed encoder for the language. Raises InputMissingError if there is none."""
     if (checkpoint := installed_encoder(language)) is None:
         raise InputMissingError(
-            f"no encoder for texts in the language {language} is installed; run epigram encoders install "
-            f"{ENCODERS[language]}, or let a language model label the texts (--endpoint)"
+            f"no encoder for texts in the language {language} is installed; run {encoder_command(language)}, "
+            "or let a language model label the texts (--endpoint)"
         )
     return checkpoint
 
@@ -71,12 +70,12 @@ def load_encoder(checkpoint: str, language: Language) -> Encode:
         unk_id=ids.unk,
         checkpoint=checkpoint,
     )
-    recipe = RECIPES["embedding_linear"].starting_from(checkpoint).changed(head={"layers": 1})
+    recipe = RECIPES["embedding_linear"].starting_from(checkpoint)
     device = default_device()
     model: Any = recipe.build(data).to(device)
     encoder = TextEncoder(view.tokenizer)
 
-    def encode_texts(texts: Sequence[str]) -> NDArray[np.floating[Any]]:
+    def encode_texts(texts: Sequence[str]) -> NDArray[np.float32]:
         batches = TextBatches(
             encoder.encode(texts, view.max_length).ids,
             prefix=view.prefix_ids,
@@ -86,7 +85,6 @@ def load_encoder(checkpoint: str, language: Language) -> Encode:
             unk_id=ids.unk,
             device=device,
         )
-        vectors = encode(model, batches)
-        return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
+        return text_vectors(model, batches)
 
     return encode_texts

@@ -142,11 +142,6 @@ def load(folder: Path) -> SavedEnsemble:
     config, labels = read_json(folder / "config.json"), read_json(folder / "labels.json")
     if not isinstance(config, dict) or config.get("format") != FORMAT or not is_valid(config, labels):
         raise DataError(f"{folder}/config.json does not describe an ensemble of this version; restore the folder")
-    if "words" in config:
-        raise DataError(
-            f"{folder} is an ensemble of an older version that labels words; load one of its members, in "
-            f"{folder / MEMBERS}, or train again"
-        )
     weights = {str(name): float(weight) for name, weight in config["weights"].items()}
     if listed != FILES | {manifest.member_manifest(name) for name in weights}:
         raise DataError(f"{folder}/{manifest.MANIFEST} does not list the members of the ensemble; restore the folder")

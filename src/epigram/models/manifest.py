@@ -12,12 +12,12 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
 from epigram.core.config_types import has_type, shown
-from epigram.core.errors import DataError, InputMissingError, TryAgainError
+from epigram.core.errors import DataError, InputMissingError, ParameterError, TryAgainError
 from epigram.core.files import read_json, sha256, write_json
 
 PROVENANCE, WEIGHTS = "provenance", "model.safetensors"
@@ -58,13 +58,11 @@ def read_provenance(folder: Path) -> dict[str, str]:
 
 
 MANIFEST, CARD, SIGNATURE, MEMBERS = "manifest.json", "README.md", "model.sig", "members"
+NEIGHBORS = TRAINING_TEXTS, TRAINING_VECTORS = "training_texts.jsonl", "training_vectors.safetensors"
 FILES = {  # the files of any kind of model: see serialization and ensemble
     *("config.json", "labels.json", CARD, "tokenizer.json", "history.json", "ngrams.json"),
-    *(WEIGHTS, "model.onnx", "out_of_fold.safetensors"),
+    *(WEIGHTS, "model.onnx", "out_of_fold.safetensors", *NEIGHBORS),
 }
-
-
-OPTIONAL = {"provenance": {}, "hardware": {}, "layer_scores": [], "checkpoint": ""}  # facts that older models lack
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,10 +77,10 @@ class TrainingFacts:
     depth_full: int
     parameters_full: int
     training: dict[str, Any]  # fields of the training settings
-    provenance: dict[str, str] = field(default_factory=dict)  # checksums; empty for a model of an older version
-    hardware: dict[str, str] = field(default_factory=dict)  # device, precision, PyTorch; empty likewise
-    layer_scores: list[float] = field(default_factory=list)  # out-of-fold score of each layer, if train has folds
-    checkpoint: str = ""  # pretrained encoder that the training started from
+    provenance: dict[str, str]  # checksums
+    hardware: dict[str, str]  # device, precision, PyTorch
+    layer_scores: list[float]  # out-of-fold score of each layer, if train has folds
+    checkpoint: str  # pretrained encoder that the training started from; empty without one
 
     @property
     def by_gradient(self) -> bool:
@@ -98,7 +96,7 @@ class TrainingFacts:
     def read(cls, folder: Path) -> TrainingFacts:
         """Read the manifest of a trained or pruned model. Raises InputMissingError, or DataError that names the key."""
         content, hints = read_json(folder / MANIFEST), get_type_hints(cls)
-        values = {**OPTIONAL, **content} if isinstance(content, dict) else {}
+        values = content if isinstance(content, dict) else {}
         for name, hint in hints.items():
             if not has_type(values.get(name), hint):
                 raise DataError(f"{folder / MANIFEST} has no valid {name}; train the model again (dvc repro)")
@@ -120,12 +118,21 @@ def verify(folder: Path) -> set[str]:
     """Check `folder`, and the members of an ensemble, against its manifest, and return the names of the listed files.
 
     The folder must contain these files unchanged, and no others: an unlisted file has no checksum, and a library could
-    read it on its own. Raises InputMissingError for a missing file, DataError for a changed or unlisted one.
+    read it on its own. Files with training texts may be missing: whoever publishes a model may delete them. Raises
+    InputMissingError for another missing file, DataError for a changed or unlisted one.
     """
     listed = verify_files(folder)
     for member in _members(folder):
         _require_known(member, verify_files(member))
     return listed
+
+
+def check_new_folder(folder: Path, out: Path) -> None:
+    """Raise ParameterError if `out`, to which the model in `folder` is exported, exists or is inside `folder`."""
+    if os.path.lexists(out):
+        raise ParameterError(f"{out} already exists; choose another folder, or delete it")
+    if out.resolve().is_relative_to(folder.resolve()):
+        raise ParameterError(f"{out} is inside the model's folder, which allows no other files; choose another folder")
 
 
 def member_manifest(name: str) -> str:
@@ -215,6 +222,7 @@ def _read_checksums(folder: Path) -> dict[str, str]:
     if not isinstance(digests, dict) or not has_type(digests, dict[str, str]):
         raise DataError(f"{folder}/{MANIFEST} has no checksums; restore the model's folder")
     found = _entries(folder)
+    digests = {name: digest for name, digest in digests.items() if name in found or name not in NEIGHBORS}
     if unlisted := sorted(found - digests.keys()):
         name = shown(unlisted[0])
         raise DataError(f"{folder}/{name} is not listed in {MANIFEST}; remove it, or train the model again")

@@ -117,12 +117,13 @@ def predict_share(
 ) -> list[PredictedShare]:
     """Run `model` over every batch of `texts`, longest first, whose number is `first` plus a multiple of `step`.
 
-    Each of PyTorch's threads predicts a share of them.
+    Each of PyTorch's threads predicts a share of them, unless the model has `own_threads`.
     """
     if model.training:
         model.eval()
     batches = list(texts.in_order(*batch_limits(texts)))[first::step]
-    return side_by_side(partial(_predict_batches, model, texts, precision), batches, texts.device)
+    work = partial(_predict_batches, model, texts, precision)
+    return [work(batches)] if getattr(model, "own_threads", False) else side_by_side(work, batches, texts.device)
 
 
 @torch.inference_mode()

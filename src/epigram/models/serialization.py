@@ -3,6 +3,7 @@
 config.json  model.safetensors  tokenizer.json  labels.json  README.md  history.json  manifest.json
 
 A model that a cross-validation chose also has out_of_fold.safetensors, its predictions for the training texts.
+A fit with `neighbors` adds training_texts.jsonl and, if the model has an encoder, training_vectors.safetensors.
 
 The manifest lists all other files; a folder with an unlisted file is refused. An exported model has model.onnx instead
 of model.safetensors, and no history. An exported linear SVM also has ngrams.json.
@@ -24,11 +25,11 @@ from torch import nn
 from epigram.core.config_types import has_type, shown
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import atomic_folder, read_json, write_json, write_tensors, write_text
-from epigram.core.machine import is_near_limit
+from epigram.core.pairs import PAIR
 from epigram.models import manifest
 from epigram.models.classifier import NeuralClassifier
 from epigram.models.ensemble import Prices, is_prices, is_thresholds, require_single_model
-from epigram.models.manifest import CARD
+from epigram.models.manifest import CARD, NEIGHBORS
 from epigram.models.model_card import model_card
 from epigram.models.recipe import Recipe, settings_of
 from epigram.models.sizes import check_sizes
@@ -41,7 +42,7 @@ GRAPH = "model.onnx"
 NGRAMS = "ngrams.json"
 HISTORY = "history.json"
 OUT_OF_FOLD = "out_of_fold.safetensors"
-DOCUMENTS = {CARD, HISTORY, OUT_OF_FOLD}  # not needed to load a model
+DOCUMENTS = {CARD, HISTORY, OUT_OF_FOLD, *NEIGHBORS}  # not needed to load a model
 EXPORTED_FILES = {GRAPH, *MODEL_FILES} - {"model.safetensors"}
 # files of a model, an exported model, an exported SVM
 FILE_SETS = (set(MODEL_FILES), EXPORTED_FILES, {NGRAMS, *EXPORTED_FILES})
@@ -149,7 +150,7 @@ def _parts(model: nn.Module) -> dict[str, Any]:
 
 def read_out_of_fold(folder: Path) -> NDArray[np.float32]:
     """Return the logits (N, C) of a cross-validation for the training texts. Raises DataError if there are none."""
-    known = _read_weights(folder / OUT_OF_FOLD) if (folder / OUT_OF_FOLD).is_file() else {}
+    known = read_tensors(folder / OUT_OF_FOLD) if (folder / OUT_OF_FOLD).is_file() else {}
     if "logits" not in known:
         raise DataError(f"{folder}/{OUT_OF_FOLD} is missing or has no logits, but train has folds; run dvc repro")
     return np.asarray(known["logits"].numpy(), dtype=np.float32)
@@ -189,8 +190,6 @@ def _load(folder: Path, graph: Callable[..., Any] | None) -> Saved:
         model = graph(folder / GRAPH, multi=multi) if exported and graph else _build(folder, config, frame, labels)
         return Saved(folder, config["system"], model, labels, frame, thresholds, prices)
     except (*LOAD_ERRORS, ParameterError) as error:  # saved by another version, or with false sizes
-        if is_near_limit():
-            raise
         reason = shown(str(error).partition("\n")[0])
         raise DataError(
             f"{folder} cannot be loaded by this version of epigram ({reason}); train the model again"
@@ -222,13 +221,14 @@ def _build(folder: Path, config: dict[str, Any], frame: TextTemplate, labels: li
         mask_id=frame.mask_id,
         prefix_ids=tuple(frame.prefix_ids),
         suffix_ids=tuple(frame.suffix_ids),
+        pairs=frame.join == PAIR,
     )
 
     def build() -> nn.Module:
         pos_weight = torch.ones(frame.vocabulary)  # placeholder: the saved weights replace it
         return recipe.build(replace(context, pos_weight=pos_weight), "config.json")
 
-    weights = _read_weights(folder / "model.safetensors")
+    weights = read_tensors(folder / "model.safetensors")
     if recipe.by_gradient:  # others take their sizes from the weights, not from the config
         check_sizes(weights, config["parts"], build)
     model = build()
@@ -236,7 +236,8 @@ def _build(folder: Path, config: dict[str, Any], frame: TextTemplate, labels: li
     return model.eval()
 
 
-def _read_weights(path: Path) -> dict[str, torch.Tensor]:
+def read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """Return the tensors of a file. Raises DataError for a damaged one, other types of numbers, NaN and infinity."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 

@@ -13,10 +13,12 @@ import numpy as np
 
 from epigram.core.rounding import clearly_above
 from epigram.evaluation.arrays import Floats
-from epigram.evaluation.comparison.formats import percent, probability, score_text
+from epigram.evaluation.comparison.formats import percent, points, probability, score_text
+from epigram.evaluation.comparison.sensitivity import sensitivity
 from epigram.evaluation.comparison.significance import verdict
 from epigram.evaluation.metrics.counts import per_class
 from epigram.evaluation.metrics.primary import PrimaryMetric
+from epigram.evaluation.metrics.row_scores import ScoredRows
 from epigram.evaluation.metrics.scoring import SplitPredictions
 
 
@@ -63,13 +65,27 @@ def decide(
     p = f"p = {probability(tested.p)}".replace("= <", "<")
     if tested.outcome != "better":
         kind = "worse" if tested.outcome == "worse" else "not significantly better"
-        return Promotion(promoted=False, reason=f"{kind}: {scores_text}, {p}", p=tested.p, classes=changes)
+        needed = "" if tested.outcome == "worse" else _needed(new, old, len(challenger.gold), alpha, metric.name)
+        return Promotion(promoted=False, reason=f"{kind}: {scores_text}, {p}{needed}", p=tested.p, classes=changes)
     worst = max(changes, key=lambda change: change.champion - change.challenger)
     if clearly_above(worst.champion - worst.challenger, margin):
         drop = f"from {percent(worst.champion)} to {percent(worst.challenger)}, margin {percent(margin)}"
         reason = f"F1 of class {worst.label!r} ({worst.rows:,} texts) drops {drop}, although {scores_text}, {p}"
         return Promotion(promoted=False, reason=reason, p=tested.p, classes=changes)
     return Promotion(promoted=True, reason=f"better: {scores_text}, {p}", p=tested.p, classes=changes)
+
+
+def _needed(new: ScoredRows, old: ScoredRows, rows: int, alpha: float, metric: str) -> str:
+    """Return which difference would be significant, and how many texts the present one needs."""
+    found = sensitivity(new, old, rows, alpha)
+    if found.difference is None:
+        text = f"; with {rows:,} texts, no difference is significant"
+    else:
+        text = f"; with {rows:,} texts, a difference of about {points(metric, found.difference)} would be significant"
+    if found.rows is None:
+        return text
+    present = points(metric, float(new.scores().mean() - old.scores().mean()))
+    return f"{text}; {present} need about {float(f'{found.rows:.2g}'):,.0f} texts"
 
 
 def _changes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from epigram.process.display import printable
@@ -18,7 +18,8 @@ MAX_DETAILS = 30  # lines; the log contains all of them
 class Outcome:
     """How a stage ended: its exit code, one line that says what is wrong, and further lines.
 
-    `state` is Completed, Cached (nothing changed), Restored (from DVC's run cache), Failed or Cancelled.
+    `state` is Completed, Cached (nothing changed), Restored (from DVC's run cache), Failed or Cancelled. `output` are
+    the last lines that a failed stage printed, if `details` are not these lines.
     """
 
     stage: str
@@ -26,6 +27,7 @@ class Outcome:
     summary: str = ""
     details: tuple[str, ...] = ()
     state: str = "Completed"
+    output: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def failed(cls, stage: str, code: int, message: str) -> Outcome:

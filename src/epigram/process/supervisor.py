@@ -22,7 +22,6 @@ FORWARDED_SIGNALS = {signal.SIGTERM, signal.SIGINT}
 AWAITED_SIGNALS = {*FORWARDED_SIGNALS, signal.SIGCHLD}
 # Signals that a shell's background job, or Python, ignores; a new program would inherit that.
 RESET_SIGNALS = signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ
-CHECK_INTERVAL = 10.0  # seconds between two calls of `check` in `wait`
 GRACE_PERIOD = 10.0  # seconds between the interrupt and the kill
 
 
@@ -58,16 +57,12 @@ def signal_on_parent_exit(number: signal.Signals) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(number))
 
 
-def wait(child: int, send: Callable[[int], None], check: Callable[[bool], None] = lambda idle: None) -> int:
-    """Wait for a child from `fork` and return its exit code, negative for a signal; pass signals on with `send`.
-
-    `check` is called before every look at the child; its argument is true after CHECK_INTERVAL without a signal.
-    """
+def wait(child: int, send: Callable[[int], None]) -> int:
+    """Wait for a child from `fork` and return its exit code, negative for a signal; pass signals on with `send`."""
     while True:
-        received = signal.sigtimedwait(AWAITED_SIGNALS, CHECK_INTERVAL)
-        if received and received.si_signo in FORWARDED_SIGNALS:
-            send(received.si_signo)
-        check(received is None)
+        received = signal.sigwait(AWAITED_SIGNALS)
+        if received in FORWARDED_SIGNALS:
+            send(received)
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)

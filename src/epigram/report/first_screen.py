@@ -16,7 +16,7 @@ from epigram.evaluation.records.summary import Row, Summary, choosing_rows
 from epigram.report.classes import confused_pairs
 
 WIDE = 0.1  # an interval that is wider needs more test texts
-WEAK = 0.05  # a label whose F1 is so much below the mean needs more texts
+WEAK = 0.05  # a label whose F1 is so much below the mean is named, and needs more texts
 MAX_NAMED = 6  # maximum number of systems, or of labels, that are listed by name
 LEAKED = 0.01  # share of a split's texts in train from which there is a warning
 NOISY = 0.03  # share of wrong training labels likewise
@@ -25,7 +25,9 @@ NOISY = 0.03  # share of wrong training labels likewise
 @dataclass(frozen=True, kw_only=True)
 class Findings:
     """Findings about the data: number of suspected labels, an upper estimate of how many are wrong, labels that were
-    judged, what more labels would do, and the `leaks` of report.json that validation left.
+    judged, what more labels would do, the `leaks` of report.json that validation left, and a first step to do next.
+
+    There are no suspects if the predictions are too weak to judge labels.
     """
 
     suspects: int = 0
@@ -33,13 +35,16 @@ class Findings:
     judged: int = 0
     outlook: str = ""
     leaks: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    advice: str = ""
 
     @classmethod
-    def of(cls, quality: DataQuality, leaks: Sequence[Mapping[str, Any]]) -> Findings:
-        """Return the findings of the stages `examine` and `validate`."""
+    def of(cls, quality: DataQuality, leaks: Sequence[Mapping[str, Any]], advice: str) -> Findings:
+        """Return the findings of the stages `examine` and `validate`, with `advice`."""
         said = outlook(quality.curve) if quality.curve else ""
-        found, wrong = len(quality.suspects), quality.expected_wrong
-        return cls(suspects=found, expected_wrong=wrong, judged=quality.judged, outlook=said, leaks=leaks)
+        found, wrong = (len(quality.suspects), quality.expected_wrong) if quality.can_judge else (0, 0.0)
+        return cls(
+            suspects=found, expected_wrong=wrong, judged=quality.judged, outlook=said, leaks=leaks, advice=advice
+        )
 
 
 @dataclass(frozen=True)
@@ -55,10 +60,11 @@ class FirstScreen:
 def first_screen(summary: Summary, metrics: Metrics, findings: Findings) -> FirstScreen:
     """Return the sentences about the chosen system, whose `metrics` are given."""
     row, weakest = summary.chosen, weakest_label(summary, metrics)
-    failures = [_weakest_sentence(weakest, summary)] if weakest else []
+    weak = weakest is not None and weakest.f1 < row.macro_f1 - WEAK
+    failures = [_weakest_sentence(weakest, summary)] if weakest and weak else []
     certainty = [" ".join(_reached(summary, row, metrics)), _separation(summary)]
     warnings = [*_leaks(metrics, findings), *_uncertain(summary, row, metrics), _noise(findings)]
-    steps = _steps(findings, weakest, row.macro_f1)
+    steps = _steps(findings, weakest if weak else None)
     parts = (certainty, warnings, [*failures, *_confusion(metrics), _worst_slice(metrics)], steps)
     return FirstScreen(*([sentence for sentence in each if sentence] for each in parts))
 
@@ -70,14 +76,16 @@ def _reached(summary: Summary, row: Row, metrics: Metrics) -> list[str]:
     ends = [f"{100 * end:.0f}" for end in (row.test_low, row.test_high)]
     if summary.score == "accuracy":
         said = (
-            f"About {100 * row.test_score:.0f} of 100 new texts get {right}; with {sure} certainty, it is "
-            f"between {ends[0]} and {ends[1]} of 100."
+            f"About {100 * row.test_score:.0f} of 100 new texts like these get {right}, very likely between "
+            f"{ends[0]} and {ends[1]} of 100 ({sure} interval)."
         )
     else:
         value = score_text(summary.score, row.test_score, "%")
         between = " and ".join(ends_of(summary.score, row.test_low, row.test_high))
         score = title_of(summary.score)
-        said = f"On new texts, its {score} is about {value}; with {sure} certainty, it is between {between}."
+        said = (
+            f"On new texts like these, its {score} is about {value}, very likely between {between} ({sure} interval)."
+        )
     sentences = [summary.agreement, said] if summary.agreement else [said]
     if summary.score == "accuracy":
         most = max(metrics.classes, key=lambda each: each.support)
@@ -87,7 +95,7 @@ def _reached(summary: Summary, row: Row, metrics: Metrics) -> list[str]:
 
 
 def _leaks(metrics: Metrics, findings: Findings) -> list[str]:
-    """Return a warning for each two splits that share many texts; about test and train with the score without them."""
+    """Return a warning for each pair of splits with many common texts; for test, with the score without them."""
     rest = next((part for part in metrics.slices if part.name == NOT_IN_TRAIN), None)
     without = ""
     if rest:
@@ -107,7 +115,7 @@ def _uncertain(summary: Summary, row: Row, metrics: Metrics) -> list[str]:
     """Return warnings about a wide range, and about labels that no test text has."""
     texts, warnings = summary.splits["test"] or summary.splits["train"], list[str]()
     if row.test_high - row.test_low > WIDE and not is_loss(summary.score):
-        warnings.append(f"The range is wide because only {texts:,} texts test it: four times as many would halve it.")
+        warnings.append(f"The range is wide because only {texts:,} texts test it; {4 * texts:,} would halve it.")
     if absent := [each.label for each in metrics.classes if not each.support]:
         names = list_names((f"“{label}”" for label in absent), MAX_NAMED)
         warnings.append(f"No test text has the label {names}: whether it is found is unknown.")
@@ -132,16 +140,25 @@ def _separation(summary: Summary) -> str:
     """
     ranked = [row for row in summary.rows if row.outcome != "unranked" and row.parameters_pruned]
     close = [row for row in ranked if row.outcome != "worse"]
-    worse, texts = len(ranked) - len(close), f"{choosing_rows(summary.splits):,} texts"
+    worse, chosen = len(ranked) - len(close), f"It was chosen by {_choosing(summary)}, which"
     if len(ranked) < 2:
         return ""
     others = f"the other {f'{worse} systems' if worse > 1 else 'system'}"
     if len(close) == 1:
-        return f"{texts} show that it is better than {others}."
-    scores = [f"{row.system} ({score_text(summary.score, row.dev_score)})" for row in close]
+        return f"{chosen} show that it is better than {others}."
+    scores = [f"{row.system} ({score_text(summary.score, row.dev_score, '%')})" for row in close]
     named = join_names(scores) if len(close) <= MAX_NAMED else f"the best {len(close)} systems"
+    least = min(row.flops for row in close)
+    cheapest = [row.system for row in close if row.flops == least] == [summary.chosen_system]
+    why = f" {summary.chosen_system} is the cheapest of them." if cheapest else ""
     rest = f" {others[:1].upper()}{others[1:]} {'are' if worse > 1 else 'is'} worse." if worse else ""
-    return f"{texts} cannot separate {named}: the differences may be chance.{rest}"
+    return f"{chosen} cannot separate {named}: the difference may be chance.{why}{rest}"
+
+
+def _choosing(summary: Summary) -> str:
+    """Return the texts that choose the system: their scores differ from test scores."""
+    texts = choosing_rows(summary.splits)
+    return f"{texts:,} other texts (dev)" if summary.splits["dev"] else f"the {texts:,} training texts"
 
 
 def weakest_label(summary: Summary, metrics: Metrics) -> ClassScores | None:
@@ -155,7 +172,7 @@ def weakest_label(summary: Summary, metrics: Metrics) -> ClassScores | None:
 def _weakest_sentence(each: ClassScores, summary: Summary) -> str:
     what = "words" if summary.score == "token_f1" else "texts"
     return (
-        f"“{each.label}” is the weakest label (F1 {percent(each.f1)}): {percent(each.recall)}% of its {each.support:,} "
+        f"“{each.label}” is the weakest label: {percent(each.recall)}% of its {each.support:,} "
         f"test {what} are found, and {percent(each.precision)}% of the {what} that get this label are right."
     )
 
@@ -183,18 +200,18 @@ def _worst_slice(metrics: Metrics) -> str:
     worst = min(below, key=lambda part: part.score.value)
     ends = " to ".join(ends_of(metrics.score, worst.score.low, worst.score.high))
     return (
-        f"Of {worst.column}, “{worst.name}” is worst: {title_of(metrics.score)} "
-        f"{score_text(metrics.score, worst.score.value)} ({ends}) on its {worst.rows:,} test texts, "
-        f"{score_text(metrics.score, every)} on all."
+        f"By {worst.column}, “{worst.name}” is worst: on its {worst.rows:,} test texts, {title_of(metrics.score)} is "
+        f"{score_text(metrics.score, worst.score.value, '%')} ({level(metrics.confidence)} range {ends}), on all "
+        f"{score_text(metrics.score, every, '%')}."
     )
 
 
-def _steps(found: Findings, weakest: ClassScores | None, mean: float) -> list[str]:
-    """Return what improves the model: the labels to check, and the labels to add."""
+def _steps(found: Findings, weak: ClassScores | None) -> list[str]:
+    """Return what improves the model: the advice, the labels to check, and the labels to add."""
     check = (
-        f"Check the {found.suspects:,} suspected labels (section Data quality), of which at most about "
-        f"{found.expected_wrong:,.0f} are wrong; correct these and train again."
+        f"Review the {found.suspects:,} suspected labels (section Data quality): up to about "
+        f"{found.expected_wrong:,.0f} of them are wrong. Correct these and train again."
     )
-    weak = weakest is not None and weakest.f1 < mean - WEAK
-    more = f"If you label more texts, begin with texts of “{weakest.label}”." if weak and weakest else ""
-    return [check if found.suspects else "", f"{found.outlook}." if found.outlook else "", more]
+    more = f"If you label more texts, begin with texts of “{weak.label}”." if weak else ""
+    advice, outlook = (f"{said}." if said else "" for said in (found.advice, found.outlook))
+    return [advice, check if found.suspects else "", outlook, more]

@@ -1,4 +1,4 @@
-"""HTML pages that open offline: the report, and the differences between two revisions of results.
+"""HTML page of the report, which opens offline.
 
 The report that `compare` writes is the same on every machine. A run replaces some regions of it: it adds its date,
 machine and stages, and the speeds that it measured. A region is marked by comments, which no text of the data can
@@ -190,36 +190,4 @@ def _section(metrics: Metrics, pruning: PruningRecord | None) -> Section:
         coverage=Markup(charts.coverage(metrics.coverage)) if metrics.coverage else None,
         depth=Markup(charts.depth(pruning)) if pruning and len(pruning.averaged()) > 1 else None,
         thresholds=bool(thresholds),
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """Changed number or setting; a missing side is None, and `change` is None for values that are not numbers."""
-
-    name: str
-    old: Any
-    new: Any
-    change: float | None
-
-
-def render_difference(
-    old: str,
-    new: str,
-    metrics: Sequence[Change],
-    params: Sequence[Change],
-    plots: Mapping[str, Mapping[str, Any]],
-) -> str:
-    """Return the page of the differences; `plots` maps names to Vega-Lite specifications with inline data."""
-    white = {"background": "white", "font": charts.FONT, "padding": 8}
-    env = report_environment()
-    env.filters |= {"short": formats.short, "signed": formats.signed}
-    return env.get_template("difference.html.j2").render(
-        old=old,
-        new=new,
-        metrics=metrics,
-        params=params,
-        plots={name: Markup(charts.svg(white, **plot)) for name, plot in plots.items()},
-        light=charts.COLOURS,
-        dark=DARK,
     )

@@ -15,4 +15,6 @@ def render_quality(quality: DataQuality, language: str) -> str:
     """Return an HTML fragment, in which every text and label is escaped."""
     env = report_environment()
     env.filters |= {"chart": lambda curve: Markup(charts.learning_curve(curve)), "outlook": outlook}
-    return env.get_template("quality.html.j2").render(quality=quality, shown=SHOWN, language=language)
+    files = {each.file for each in quality.suspects}.union(*({each.file, each.other_file} for each in quality.pairs))
+    values = {"quality": quality, "shown": SHOWN, "language": language, "several_files": len(files) > 1}
+    return env.get_template("quality.html.j2").render(values)

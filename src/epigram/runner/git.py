@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import TemporaryDirectory
 
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, InputMissingError, ParameterError
@@ -22,8 +21,8 @@ FIXED_AUTHOR = {
     for field, value in (("NAME", "epigram"), ("EMAIL", "epigram@localhost"), ("DATE", "@0 +0000"))
 }
 
-WRITE_FAILURE = re.compile(r"\bwrit(e|ing)\b|update ref")  # text of git's messages about failed writes
-MIN_FREE_BYTES = 1 << 16  # a disk with fewer free bytes counts as full
+# Parts of git's messages about the disk.
+DISK_ERRORS = {os.strerror(code): code for code in (errno.ENOSPC, errno.EROFS)} | {"Out of diskspace": errno.ENOSPC}
 # The second option is for git before 2.36, which ignores the first one.
 DURABLE = ("-c", "core.fsync=all", "-c", "core.fsyncObjectFiles=true")
 # Parts of messages of a git that cannot read the repository at all, and what is wrong with the folder.
@@ -51,7 +50,7 @@ def git(
     If `durable`, the objects and refs that git writes are on the disk when it ends.
 
     Raises InputMissingError with git's message, UnreadableRepositoryError if git reads nothing in the folder, and
-    OSError if the disk is full or read-only.
+    OSError if git says that the disk is full or read-only.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "-C", str(folder), "-c", "core.hooksPath=/dev/null", "-c", "advice.addEmbeddedRepo=false"]
@@ -69,24 +68,16 @@ def git(
     except FileNotFoundError:
         raise UnreadableRepositoryError("git is not installed; install it: a run needs it") from None
     if result.returncode:
-        if code := _disk_error(folder, result.stderr):
-            raise OSError(code, os.strerror(code), str(folder))
+        for part, code in DISK_ERRORS.items():
+            if part in result.stderr:
+                raise OSError(code, os.strerror(code), str(folder))
         for part, reason in UNREADABLE.items():
             if part in result.stderr:
                 raise UnreadableRepositoryError(reason.format(folder.absolute()))
         lines = result.stderr.strip().splitlines() or ["no message"]
-        raise InputMissingError(f"git {arguments[0]} failed in {folder}: {lines[-1]}")
+        reason = next((line for line in lines if line.startswith("fatal: ")), lines[-1])  # advice may follow
+        raise InputMissingError(f"git {arguments[0]} failed in {folder}: {reason}")
     return result.stdout.strip()
-
-
-def _disk_error(folder: Path, message: str) -> int | None:
-    """Return the errno of the disk error behind a failure of git, or None; git does not always name a full disk."""
-    for code in (errno.ENOSPC, errno.EROFS):
-        if os.strerror(code) in message:
-            return code
-    folders = (folder, Path(gettempdir()))  # the temporary folder contains the index
-    full = any(shutil.disk_usage(each).free < MIN_FREE_BYTES for each in folders)
-    return errno.ENOSPC if full and WRITE_FAILURE.search(message) else None
 
 
 def commit_of(folder: Path, name: str = "HEAD") -> str | None:

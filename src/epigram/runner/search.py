@@ -67,8 +67,8 @@ def find_choice(folder: Path, watch: Stopwatch) -> SearchChoice:
         search = Search(steps, watch, say)
         with redirect_stdout(StringIO()), live(search, shown=True):
             search.run()
-    best = search.systems[search.best]
-    say(f"{best.name} is the best of {len(search.systems)} systems on held-out texts")
+        best = search.systems[search.choice()]
+    say(f"{best.name} is chosen of {len(search.systems)} systems by held-out texts")
     chosen = {each.name: each for each in (best, search.systems.get(baseline().name, baseline()))}
     used = {each.system.view for each in chosen.values()}
     return SearchChoice(

@@ -88,7 +88,7 @@ class ViewSettings(Strict):
     checkpoint: str | None = None  # data/local/FOLDER, package:NAME or hub:ORG/NAME@REVISION
     characters: bool = False  # tokens are also represented by their characters
     texts: str | None = None  # texts without labels, one per line, that students learn from: a file in data/local
-    vectors: str | None = None  # a file in data/local with token vectors: .npz, .safetensors, .txt or .vec
+    vectors: str | None = None  # a file in data/local with token vectors: .npz, .txt or .vec
     pretrain: PretrainSettings | None = None  # {} enables it with the defaults
 
 

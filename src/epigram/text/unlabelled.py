@@ -96,7 +96,7 @@ def write_texts(folder: Path, view: View, further: Path | None) -> int:
     """
     tokenizer, train = load(view.tokenizer_json), view.split("train").ids
     words = WordStarts(vocabulary_of(tokenizer), language=view.language, pieces=view.tokenizer == "wordpiece")
-    encoder, known = TextEncoder(tokenizer), set() if further is None else read_keys(view.folder)
+    encoder, known = TextEncoder(tokenizer, view.join), set() if further is None else read_keys(view.folder)
     rest = iter(()) if further is None else read_lines(further)
     count = left_out = 0
     with ExitStack() as stack:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,12 +13,12 @@ from numpy.typing import NDArray
 
 from epigram.checkpoints.folders import checkpoint_folder, verify_checkpoint
 from epigram.core.arrays import read_array
-from epigram.core.files import sha256, write_json
+from epigram.core.files import sha256, write_json, write_text
 from epigram.text.dataset.encoded_dataset import ENTRIES
 from epigram.text.dataset.language import Language
 from epigram.text.dataset.pos_words import PosWords
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
-from epigram.text.pos.pos_table import PosTable, weights_for, words_of
+from epigram.text.pos.pos_table import PosTable, weights_for
 from epigram.text.prompts.prompts import label_tokens
 from epigram.text.settings import ViewSettings
 from epigram.text.student_texts import StudentTexts, write_texts
@@ -63,10 +64,9 @@ class Entries(NamedTuple):
     words: PosWords | None
 
 
-def entries_of(tokenizer: ViewTokenizer, table: PosTable, language: Language) -> Entries:
-    """Return the entries of a view's tokenizer with the weights of `table`."""
+def entries_of(tokenizer: ViewTokenizer, table: PosTable, language: Language, words: PosWords | None) -> Entries:
+    """Return the entries of a view's tokenizer with the weights of `table`, and the weights of `words`."""
     vocabulary = vocabulary_of(tokenizer.tokenizer)
-    words = words_of(table, language, pieces=tokenizer.kind == "wordpiece")
     return Entries(vocabulary, weights_for(vocabulary, table, language), words)
 
 
@@ -103,17 +103,18 @@ def write_view(
 
     `texts` are the texts without labels, if the view has some.
     """
-    encoder = RowEncoder(TextEncoder(tokenizer.tokenizer), corpus, tokenizer.characters, tokenizer.max_length)
+    reader = TextEncoder(tokenizer.tokenizer, corpus.join)
+    encoder = RowEncoder(reader, corpus, tokenizer.characters, tokenizer.max_length)
     vocabulary, weights, words = entries
     counts = {split: write_split(encoder, corpus, split, folder) for split in corpus.splits}
     if texts is not None:
         plain = replace(corpus, token_labels=[])  # texts without labels have no labelled words either
-        rows = RowEncoder(TextEncoder(tokenizer.tokenizer), plain, tokenizer.characters, tokenizer.max_length)
+        rows = RowEncoder(reader, plain, tokenizer.characters, tokenizer.max_length)
         write_texts(folder, texts, corpus, rows)
     tokenizer.tokenizer.save(str(folder / "tokenizer.json"))
     np.save(folder / "pos_weight.npy", weights)
     if words is not None:
-        write_json(folder / ENTRIES, vocabulary)
+        write_text(folder / ENTRIES, json.dumps(vocabulary, ensure_ascii=False))  # indented, it takes a second
     vector_coverage = None
     if vectors is not None:
         np.save(folder / "vectors.npy", vectors)

@@ -40,11 +40,15 @@ def compare_systems(
     ensemble: Path,
     pruned: Path,
     out: Path,
+    *,
+    expected: Mapping[str, float] | None = None,
+    advice: str = "",
 ) -> None:
     """Compare `systems`, settings by name, and the ensemble, choose one, and write `out` with its model and a report.
 
     The ensemble, if there is one, is compared like a system. Students whose development score is not their own are not
-    ranked.
+    ranked. `expected` are the accuracies of systems by experience, which `prefer: best` takes into account. `advice` is
+    the report's first step to improve the model.
     """
     names = list(systems)
     if not names:
@@ -63,13 +67,14 @@ def compare_systems(
             "params.yaml: every system has a teacher, and none of them can be ranked (docs/systems.md); add a system "
             "without a teacher"
         )
-    summary = compare(corpus, map(read_evaluation, folders), settings.alpha, settings.prefer, unranked)
+    summary = compare(corpus, map(read_evaluation, folders), settings.alpha, settings.prefer, unranked, expected)
     summary = with_sizes(summary, {name: _megabytes(folder) for name, folder in models.items()})
     prunings = {name: PruningRecord.read(pruned / name) for name in scored}
     with atomic_folder(out) as temporary:
         write_summary(temporary / "summary.json", summary)
         write_text(temporary / "comparison.md", comparison_markdown(summary))
-        findings, quality_page = Findings.of(quality, about["leaks"]["left"]), render_quality(quality, corpus.language)
+        findings = Findings.of(quality, about["leaks"]["left"], advice)
+        quality_page = render_quality(quality, corpus.language)
         settings_page = _settings(summary, systems, record, models[summary.chosen_system])
         given = record, quality_page, students, findings, settings_page
         page = render(summary, scored, prunings, render_page(about), *given)

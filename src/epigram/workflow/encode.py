@@ -11,7 +11,7 @@ from epigram.process.display import echo
 from epigram.text.dataset.encoded_dataset import fold_folder
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from epigram.text.local_files import local_file
-from epigram.text.pos.pos_table import load
+from epigram.text.pos.pos_table import load, words_of
 from epigram.text.prompts.prompts import read_prompt
 from epigram.text.settings import EncodeSettings, ViewSettings
 from epigram.text.student_texts import StudentTexts, WithTexts, read_texts
@@ -38,15 +38,16 @@ def encode_view(
     table, prompt = load(pos), read_prompt(augmented) if view.prompt else None
     checkpoint = None if view.checkpoint is None else read_checkpoint(view.checkpoint)  # all folds share it
     corpus, shared = ValidatedCorpus.read(validated), None
+    words = words_of(table, corpus.language, pieces=view.checkpoint is not None or view.tokenizer == "wordpiece")
     if checkpoint is not None:  # the folds have the same vocabulary, which may be large
         whole = build_view_tokenizer(view, settings, corpus, prompt, checkpoint)
-        shared = entries_of(whole, table, corpus.language)
+        shared = entries_of(whole, table, corpus.language, words)
     texts = None if view.texts is None else read_texts(local_file(view.texts, f"views.{name}.texts"), corpus)
 
     def write(part: ValidatedCorpus, folder: Path, texts: StudentTexts | None = None) -> ViewSummary:
         counted = part if texts is None else WithTexts.of(part, texts)
         tokenizer = build_view_tokenizer(view, settings, counted, prompt, checkpoint)
-        entries = shared or entries_of(tokenizer, table, part.language)
+        entries = shared or entries_of(tokenizer, table, part.language, words)
         vectors = None if file is None else read_vectors(file, entries.vocabulary)
         if view.pretrain is not None and view.pretrain.texts is not None:
             write_keys(folder, chain(part.texts("dev"), corpus.texts("test")))

@@ -21,6 +21,7 @@ from epigram.evaluation.splits import GoldSplit, Target
 from epigram.evaluation.tokens.word_predictions import Words
 from epigram.inference.explanations.errors import explain_mistakes
 from epigram.inference.predictors.measure import combine_seeds, measure, milliseconds_per_text
+from epigram.inference.predictors.predictor import Predictor
 from epigram.process.display import echo
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
@@ -55,6 +56,7 @@ def evaluate_models(
             labels=view.labels,
             metric=primary,
             plain=measured[0].plain,
+            hierarchy=corpus.hierarchy,
         ),
         seeds=seeds,
         dev=dev,
@@ -68,10 +70,11 @@ def evaluate_models(
         thresholds=np.array([m.thresholds for m in measured]),
         settings=settings,
     )
-    evaluation = explain_errors(evaluation, models[0], test)
+    predictor = Predictor(models[0], device="cpu")
+    evaluation = explain_errors(evaluation, predictor, test)
     write_evaluation(out, evaluation)
     times = {
-        "ms_per_text": milliseconds_per_text(models[0], dev.texts, settings.timing_texts),
+        "ms_per_text": milliseconds_per_text(predictor, dev.texts, settings.timing_texts),
         "texts_per_second": measured[0].texts_per_second,
         "model": sha256(models[0] / "manifest.json"),
     }
@@ -82,11 +85,11 @@ def evaluate_models(
     echo(f"{name}: {held_out} {on_dev}{'' if view.scoring == view.choosing else f', test {on_test}'}")
 
 
-def explain_errors(evaluation: Evaluated, model: Path, test: GoldSplit) -> Evaluated:
-    """Return the evaluation with the words that speak for its most confident errors, by `model`, the first seed's."""
+def explain_errors(evaluation: Evaluated, predictor: Predictor, test: GoldSplit) -> Evaluated:
+    """Return the evaluation with the words that speak for its most confident errors, by the first seed's model."""
     metrics, texts = evaluation.metrics, dict(zip(test.rows.tolist(), test.texts, strict=True))
-    mistakes = explain_mistakes(model, metrics.mistakes, texts, metrics.seeds[0].cost.flops)
-    return replace(evaluation, metrics=replace(metrics, mistakes=mistakes))
+    mistakes, faithfulness = explain_mistakes(predictor, metrics.mistakes, texts, metrics.seeds[0].cost.flops)
+    return replace(evaluation, metrics=replace(metrics, mistakes=mistakes, faithfulness=faithfulness))
 
 
 def gold_split(view: View, corpus: ValidatedCorpus, name: str) -> GoldSplit:

@@ -14,7 +14,6 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from epigram.cli import app as cli
-from epigram.runner.workspace import revision_diff
 
 
 def words(text: str) -> str:
@@ -42,10 +41,6 @@ def test_help_outside_of_a_project_has_the_docstring_and_every_option(
     monkeypatch.chdir(tmp_path)
     commands: Any = get_command(cli.cli)
     check_texts(help_of(cli.cli, name), commands.commands[name])
-
-
-def test_help_of_a_module_s_own_command_has_the_docstring_and_every_option() -> None:
-    check_texts(help_of(revision_diff.app), get_command(revision_diff.app))
 
 
 @pytest.mark.parametrize("name", ["", *cli.COMMANDS])

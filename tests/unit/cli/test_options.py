@@ -49,7 +49,6 @@ WORKERS: dict[str, list[str]] = {
         f"{RUNNER}.prefect.execution.call_flow",
         f"{RUNNER}.champions.champion.rollback",
         f"{RUNNER}.champions.champion.history",
-        f"{RUNNER}.champions.champion.tag_messages",
         f"{RUNNER}.retraining.retraining.restore_data",
         f"{RUNNER}.retraining.retraining.withdraw_file",
     ],
@@ -73,7 +72,7 @@ WORKERS: dict[str, list[str]] = {
         "epigram.inference.table_writer.table_writer",
     ],
     "serve": ["epigram.inference.server.run.serve"],
-    "export": ["epigram.inference.onnx.export.export"],
+    "export": ["epigram.inference.onnx.export.export", "epigram.inference.python_package.write_package"],
     "verify": [
         "epigram.models.manifest.verify",
         "epigram.models.manifest.read_provenance",
@@ -102,7 +101,7 @@ PREDICTOR = SimpleNamespace(
 # What a worker returns; a command ends at any other worker.
 ANSWERS: dict[str, Any] = {"open_predictor": PREDICTOR, "require_signature": None, "check_output": None, "history": []}
 ANSWERS |= {"reserve": "grid", "verify": [], "read_provenance": {}, "list_systems": [], "run_checks": []}
-ANSWERS |= {"tag_messages": [], "read_labels": {"a": "", "b": ""}}
+ANSWERS |= {"read_labels": {"a": "", "b": ""}}
 EXPLAINED = Explanation(text="a", label="b", probability=1.0, method="weights", words=[])
 ANSWERS["explain"] = [EXPLAINED]
 SCORED = ModelScores(
@@ -150,6 +149,9 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("fit texts.txt --out one", "--group who", {"fit.group": "who"}),
     ("fit texts.txt --out one", "--time day", {"fit.time": "day"}),
     ("fit texts.txt --out one", "--ordered bad,good", {"fit.ordered": ["bad", "good"]}),
+    ("fit texts.txt --out one", "--hierarchy >", {"fit.hierarchy": ">"}),
+    ("fit texts.txt --out one --text one,two", "--pair", {"fit.pair": True}),
+    ("fit texts.txt --out one", "--neighbors", {"fit.neighbors": True}),
     ("fit texts.txt --out one", "--slice shop,day", {"fit.slices": ["shop", "day"]}),
     ("fit texts.txt --out one", "--mask email,id", {"fit.mask": ["email", "id"]}),
     (
@@ -159,8 +161,8 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ),
     ("table one", "--list", {"remaining_minutes.missing": [CELL]}),
     ("retrain", "--dataset mr", {"call_flow.arguments": (Path.cwd(), "mr")}),
-    ("retrain", "--rollback", {"rollback.root": Path.cwd(), "tag_messages.root": Path.cwd()}),
-    ("retrain", "--show", {"history.root": Path.cwd(), "tag_messages.root": Path.cwd()}),
+    ("retrain", "--rollback", {"rollback.root": Path.cwd()}),
+    ("retrain", "--show", {"history.root": Path.cwd()}),
     ("retrain", "--rebuild", {"restore_data.root": Path.cwd()}),
     ("retrain --rebuild", "--dataset mr", {"restore_data.dataset": "mr"}),
     ("retrain", "--forget may.csv", {"withdraw_file.file": "may.csv"}),
@@ -218,9 +220,12 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("suggest MODEL pool.txt --out a.csv", "--count 7", {"suggest.count": 7}),
     ("suggest MODEL pool.txt --out a.csv", "--force", {"check_output.force": True}),
     ("export MODEL exported", "--int8", {"export.int8": True}),
+    ("export MODEL exported", "--to package", {"write_package.out": Path("exported")}),
+    ("export MODEL exported --to package", "--version 2.0", {"write_package.version": "2.0"}),
     ("verify MODEL", "--require-signature key.pem", {"require_signature.key": Path("key.pem")}),
     ("push me/reviews", "--model one", {"push.folder": Path("one")}),
     ("push me/reviews", "--private", {"push.private": True}),
+    ("push me/reviews", "--training-texts", {"push.training_texts": True}),
     ("sign MODEL --key one.pem", "--key other.pem", {"sign.key": Path("other.pem")}),
     ("add rows.csv", "--text title,body", {"add_source.text": ["title", "body"]}),
     ("add rows.csv", "--label stars", {"add_source.label": "stars"}),
@@ -237,6 +242,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("add rows.csv", "--group who", {"add_source.group": "who"}),
     ("add rows.csv", "--time day", {"add_source.time": "day"}),
     ("add rows.csv", "--ordered bad,good", {"add_source.ordered": ["bad", "good"]}),
+    ("add rows.csv", "--hierarchy >", {"add_source.hierarchy": ">"}),
     ("init demo", "--update", {"update.root": Path("demo")}),
     (
         "init demo",
@@ -269,6 +275,8 @@ REFUSED = [
     (f"{LABEL} --model m", "--endpoint and --model belong together"),
     ("serve MODEL other/MODEL", "two models are called 'MODEL'"),
     ("add rows.csv --split part --no-split", "--split is 'part', and --no-split is given"),
+    ("export MODEL exported --version 2.0", "--version needs --to package"),
+    ("export MODEL exported --to package --int8", "--int8 needs --to onnx"),
     ("init", "the folder is missing"),
     ("init demo --from one", "--from needs --data"),
     ("init demo --data two.csv", "--from needs --data"),
@@ -362,10 +370,6 @@ def test_options_that_exclude_each_other_are_refused(
 ) -> None:
     with pytest.raises(ParameterError, match=reason):
         call(line)
-
-
-def test_the_former_name_of_a_search_is_understood(call: Callable[[str], dict[str, Any]]) -> None:
-    assert call("run --budget 90s")["execute_search.seconds"] == 90.0
 
 
 def test_the_table_has_every_option_of_every_command() -> None:

@@ -94,7 +94,7 @@ def test_labels_of_thousands_of_digits_are_sorted_as_names() -> None:
     found = LabelCodes(4)
     found.add(0, pl.Series(["10", many, "b", "2"]))
     assert _sorted_labels(found) == [many, "b", "2", "10"]
-    assert _sort_labels(["10", many, "b", "2"], 80, "label", Path("x.csv")) == ["2", "10", many, "b"]
+    assert _sort_labels(["10", many, "b", "2"], Path("x.csv")) == ["2", "10", many, "b"]
 
 
 @pytest.mark.parametrize(

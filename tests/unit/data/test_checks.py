@@ -24,7 +24,7 @@ from epigram.data.validation.cross_row_rules import (
 from epigram.data.validation.row_index import NO_SPLIT, Rows
 from epigram.data.validation.row_rules import RowScan, check_rows, corpus_schema, scan_rows
 
-REPORT = dict.fromkeys(violations.SETTINGS, "report")
+REPORT = dict.fromkeys(violations.SETTINGS, "report") | {violations.NO_LABEL: "fail"}
 NASTY = st.text(
     st.one_of(
         st.characters(max_codepoint=0x2FFF),
@@ -201,7 +201,7 @@ def test_all_faults_stand_in_one_message() -> None:
     assert first.startswith(
         "4 violations in a.tsv: 1 × empty text, 1 × unknown label, 1 × NUL byte, 1 × only one class"
     )
-    assert "validate.on_empty" in first
+    assert first.endswith("fix the data, or set validate.on_empty to drop in params.yaml")
     assert details == [
         'a.tsv:2 text="" empty text',
         'a.tsv:3 label="aa" unknown label',
@@ -231,10 +231,15 @@ def test_dropped_rows_are_counted_and_gone() -> None:
         ("leak", "b", "train"),
         ("more", "b", "train"),
         ("leak", "b", "test"),
+        ("bare", " ", "train"),
+        ("", None, "train"),
     )
     verdict = apply_rules(looked(frame, ["a", "b"]), ["a", "b"], 1, dict.fromkeys(violations.SETTINGS, "drop"))
     assert np.flatnonzero(verdict.kept != NO_SPLIT).tolist() == [1, 6, 7]
-    assert verdict.dropped == {violations.EMPTY: 1, violations.DUPLICATE: 1, violations.CONFLICT: 2, violations.LEAK: 1}
+    assert verdict.dropped == {
+        **{violations.EMPTY: 2, violations.NO_LABEL: 2},
+        **{violations.DUPLICATE: 1, violations.CONFLICT: 2, violations.LEAK: 1},
+    }
 
 
 def test_what_is_only_reported_stays() -> None:

@@ -350,6 +350,7 @@ def test_names_of_other_labels_than_those_of_the_texts_are_refused() -> None:
         named(source(label_names={"pos": "正面"}))
 
 
-def test_a_growing_data_set_keeps_the_names() -> None:
+def test_a_growing_data_set_keeps_the_names_and_the_levels() -> None:
     assert describe(source(), ["neg", "pos"], "x_live")["label_names"] == NAMES
     assert "label_names" not in describe(source(label_names={}), ["neg", "pos"], "x_live")
+    assert describe(source(hierarchy="/"), ["a/b", "a/c"], "x_live")["hierarchy"] == "/"

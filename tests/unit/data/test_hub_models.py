@@ -180,14 +180,6 @@ def test_a_lost_connection_is_resumed_silently(server: HubServer, tmp_path: Path
     assert (ended.code, ended.err, server.dropped) == (0, "", set())
 
 
-def test_a_disk_without_room_is_refused_before_the_download(server: HubServer, tmp_path: Path) -> None:
-    server.sizes["model.safetensors"] = 10**17
-    download(server, tmp_path).refused(
-        74, "needs 100,000,000,000.0 MB, and the disk of .epigram/hub has", "free disk space"
-    )
-    assert (server.fetched, left(tmp_path)) == (set(), set())
-
-
 def test_a_disk_that_fills_up_leaves_nothing(server: HubServer, tmp_path: Path) -> None:
     """The limit on the size of a file is the error of a write that no test needs a full disk for."""
     limit = 2_000

@@ -162,7 +162,8 @@ def test_labels_have_the_order_that_the_user_names() -> None:
     add_source(Path("r.csv"), name="r", text="text", label="label")
     assert load_source("r").labels == ["bad", "fair", "good"]
     order = ["good", "fair", "bad"]
-    add_source(Path("r.csv"), name="r", text="text", label="label", ordered=order, replace=True)
+    added = add_source(Path("r.csv"), name="r", text="text", label="label", ordered=order, replace=True)
+    assert "mean_absolute_error use the order" in added.notes[-1]
     assert load_source("r").labels == order
     add_source(Path("r.csv"), name="r", text="text", label="label", replace=True)
     assert load_source("r").labels == order
@@ -171,6 +172,23 @@ def test_labels_have_the_order_that_the_user_names() -> None:
             ParameterError, match=r"--ordered lists bad, .*; the labels of the texts are bad, fair, good"
         ):
             add_source(Path("r.csv"), name="other", text="text", label="label", ordered=wrong)
+
+
+def test_levels_of_labels_are_described_kept_and_offered() -> None:
+    Path("r.csv").write_text("text,label\nfine day,goods/phone\nso so,goods/desk\nno,food/fruit\n")
+    columns: Any = {"name": "r", "text": "text", "label": "label"}
+    notes = add_source(Path("r.csv"), **columns).notes
+    assert [note for note in notes if "--hierarchy '/'" in note] and load_source("r").hierarchy == ""
+    assert "hierarchy" not in Path("data/sources/r.yaml").read_text()
+    again = {**columns, "replace": True}
+    assert not any("--hierarchy" in note for note in add_source(Path("r.csv"), **again, hierarchy="/").notes)
+    assert load_source("r").hierarchy == "/"
+    add_source(Path("r.csv"), **again)
+    assert load_source("r").hierarchy == "/"
+    add_source(Path("r.csv"), **again, hierarchy="o")
+    assert load_source("r").hierarchy == "o"
+    with pytest.raises(ParameterError, match=r"^--hierarchy is '>', which no label contains"):
+        add_source(Path("r.csv"), **again, hierarchy=">")
 
 
 def test_the_copy_itself_can_be_edited_and_added_again() -> None:
@@ -396,6 +414,8 @@ def lines(*labels: object) -> str:
         (lines("a|b", "b", "c"), "|", "multi", ["a", "b", "c"], []),
         (lines("a|b", "b", "c"), None, "single", ["a|b", "b", "c"], ["rows with labels that look like several"]),
         (lines("pos", "pos\u200b", "\ufeffneg"), None, "single", ["neg", "pos"], ["labels with invisible characters"]),
+        (lines("pos", "pos ", "\u3000neg", None), None, "single", ["neg", "pos"], []),
+        (lines(["pos ", "neg"], ["pos"], ["neg "]), None, "multi", ["neg", "pos"], []),
         (lines("Pos", "pos", "neg"), None, "single", ["Pos", "neg", "pos"], ["the labels"]),
     ],
 )
@@ -489,3 +509,8 @@ def test_the_command_prints_what_it_found(monkeypatch: pytest.MonkeyPatch, capsy
     with pytest.raises(SystemExit):
         run("--no-split", "--split", "split")
     assert "--split is 'split', and --no-split is given" in capsys.readouterr().err
+    Path("params.yaml").write_text("dataset: other\nretrain: {incoming: in}\n")
+    assert "new rows" not in run("--no-split")[0]  # another data set is retrained
+    Path("params.yaml").write_text("dataset: r\nretrain: {incoming: in}\n")
+    line = "new rows: put tables with the columns text and label into in, then run: epigram retrain\n"
+    assert run("--no-split")[0].endswith(line)

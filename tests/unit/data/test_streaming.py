@@ -45,6 +45,7 @@ def judged(rows: list[tuple[Any, ...]], choices: ValidateSettings = DROP) -> Val
         "sample": None,
         "files": [],
         "label_names": {},
+        "hierarchy": "",
         "keep": [],
         "folds": None,
     }

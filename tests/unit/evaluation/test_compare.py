@@ -14,8 +14,10 @@ from rich.console import Console
 
 from epigram.core.config_types import validate_as
 from epigram.evaluation.comparison.choices import pareto_front, three_choices
+from epigram.evaluation.comparison.choose_system import decide
 from epigram.evaluation.comparison.comparison import compare
 from epigram.evaluation.comparison.formats import abbreviate
+from epigram.evaluation.comparison.scored_system import scored_system
 from epigram.evaluation.records.results import Evaluated
 from epigram.evaluation.records.summary import Corpus, Row, Summary, read_summary
 from epigram.evaluation.settings import Preference
@@ -322,3 +324,40 @@ def test_no_choice_is_slow_where_none_is_fast_and_the_baseline_without_parameter
         ("best", "deep"),
         ("smallest of the best and its ties", "deep"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("expected", "chosen", "why"),
+    [
+        ({}, "counts", "it has the best development accuracy"),
+        ({"counts": 57.3, "encoder": 70.1}, "encoder", "On other data with as many texts it is the better one"),
+        ({"counts": 70.1, "encoder": 57.3}, "counts", "it has the best development accuracy"),
+        ({"counts": 57.3}, "counts", "it has the best development accuracy"),  # nothing is known of the other one
+        ({"counts": 57.3, "encoder": 70.1, "far": 99.0}, "encoder", "On other data"),  # `far` is not tied
+    ],
+)
+def test_of_tied_systems_one_that_experience_ranks_lower_is_not_chosen(
+    expected: dict[str, float], chosen: str, why: str
+) -> None:
+    systems = [system(name, wrong(count), wrong(count)) for name, count in [("counts", 5), ("encoder", 7), ("far", 60)]]
+    summary = compare(validate_as(Corpus, corpus()), systems, 0.05, "best", expected=expected)
+    assert summary.chosen_system == chosen and why in summary.verdict
+
+
+def test_experience_does_not_outweigh_a_significant_difference() -> None:
+    systems = [system(name, wrong(count), wrong(count)) for name, count in [("counts", 5), ("encoder", 25)]]
+    expected = {"counts": 57.3, "encoder": 70.1}
+    assert compare(validate_as(Corpus, corpus()), systems, 0.05, "best", expected=expected).chosen_system == "counts"
+
+
+def test_the_cheapest_tie_is_chosen_whatever_experience_says() -> None:
+    cheap, dear = (system(n, wrong(c), wrong(c), price=cost(flops=f)) for n, c, f in [("a", 7, 1e3), ("b", 5, 9e6)])
+    expected = {"a": 50.0, "b": 90.0}
+    found = compare(validate_as(Corpus, corpus()), [cheap, dear], 0.05, "cheapest", expected=expected)
+    assert found.chosen_system == "a"
+
+
+def test_a_system_that_experience_ranks_lower_is_replaced_whatever_its_score() -> None:
+    systems = [scored_system(system(n, wrong(c), wrong(c))) for n, c in [("counts", 5), ("encoder", 7), ("far", 60)]]
+    assert decide(systems, 0.05, "best", {"counts": 57.3, "encoder": 70.1}).replaced == [0]
+    assert decide(systems, 0.05, "best").replaced == [1]  # by its loss

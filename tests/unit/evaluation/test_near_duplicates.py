@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -222,11 +223,12 @@ def test_the_estimate_drops_no_pair_that_the_similarity_allows() -> None:
 
 
 def test_the_lists_of_rows_have_no_formulas(tmp_path: Path) -> None:
-    suspect = Suspect(row=1, label="-1", likely_label="+1", margin=-0.5, text="=HYPERLINK(1)")
-    pair = Pair(row=1, label="a", other_row=2, other_label="@b", similarity=0.9, text="-0.5", other_text="+1 good")
+    suspect = Suspect(file="=x.csv", line=2, label="-1", likely_label="+1", margin=-0.5, text="=HYPERLINK(1)")
+    places: dict[str, Any] = {"file": "x.csv", "line": 2, "other_file": "x.csv", "other_line": 3}
+    pair = Pair(**places, label="a", other_label="@b", similarity=0.9, text="-0.5", other_text="+1 good")
     write_quality(tmp_path, DataQuality(rows=2, suspects=[suspect], pairs=[pair]))
     found, near = (
         pl.read_csv(tmp_path / f"{name}.csv", infer_schema=False) for name in ("suspects", "near_duplicates")
     )
-    assert found.row(0) == ("1", "-1", "+1", "-0.5000", "'=HYPERLINK(1)")
-    assert near.row(0) == ("1", "a", "2", "'@b", "0.9000", "-0.5", "'+1 good")
+    assert found.row(0) == ("'=x.csv", "2", "-1", "+1", "-0.5000", "'=HYPERLINK(1)")
+    assert near.row(0) == ("x.csv", "2", "a", "x.csv", "3", "'@b", "0.9000", "-0.5", "'+1 good")

@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
 import epigram
 from epigram.cli.app import app
-from epigram.core.errors import DataError
+from epigram.core.errors import DataError, ParameterError
 from epigram.inference.predictors.base_predictor import BasePredictor
 from tests.support.linear_models import SEVERAL, TRAIN, svm
 
@@ -56,11 +57,59 @@ def test_a_model_with_several_labels_is_scored_by_what_it_predicts(tmp_path: Pat
     assert right.confusion == []
 
 
+def test_texts_of_one_label_have_the_scores_that_are_defined(model: BasePredictor, tmp_path: Path) -> None:
+    file = table(tmp_path, "text,label", "large room,room", "soup soup,room", "nice room,room")
+    predicted = [each.label for each in model.predict(["large room", "soup soup", "nice room"])]
+    found = epigram.evaluate(model, file)
+    assert predicted == ["room", "food", "room"]
+    assert found.scores["accuracy"].value == pytest.approx(2 / 3)
+    assert found.scores["macro_f1"].value == pytest.approx(f1_score(["room"] * 3, predicted, average="macro"))
+    assert found.scores["weighted_f1"].value == pytest.approx(0.8)
+    rows = {one.label: (one.precision, pytest.approx(one.recall), one.support) for one in found.labels}
+    assert rows == {"food": (0.0, 0.0, 0), "room": (1.0, 2 / 3, 3), "staff": (0.0, 0.0, 0)}
+    assert sorted(found.confusion) == [("room", "food", 1), ("room", "room", 2)]
+
+
 def test_only_the_rows_of_test_count_in_a_table_with_splits(model: BasePredictor, tmp_path: Path) -> None:
     file = table(tmp_path, "text,label,split", "soup soup,room,train", "nice soup,food,test", "large room,room,test")
     found = epigram.evaluate(model, file)
     assert (found.rows, found.scores["accuracy"].value) == (2, 1.0)
     assert found.notes[-1] == "only the rows of test count: 2"
+
+
+def test_rows_without_a_label_do_not_count(model: BasePredictor, tmp_path: Path) -> None:
+    file = table(tmp_path, "text,label", "nice soup,", "nice soup,food", "large room, ", "large room,room")
+    frame = pl.DataFrame({"text": ["nice soup", "large room", "soup"], "label": ["food", "room", None]})
+    assert [epigram.evaluate(model, data).rows for data in (file, frame)] == [2, 2]
+
+
+def test_lists_are_texts_although_the_training_joined_columns_of_a_table(tmp_path: Path) -> None:
+    joined = epigram.load(svm(tmp_path, "en", TRAIN["en"]))
+    joined.text_columns, joined.join = ["title", "body"], " large room "
+    listed = epigram.evaluate(joined, ["nice soup", "large room"], ["food", "room"])
+    assert (listed.rows, listed.scores["accuracy"].value) == (2, 1.0)
+    # in a table, the columns are joined as in the training: with a space between them, the first text would be food
+    rows = {"title": ["soup", "clerk"], "body": ["nice", "nice clerk"], "label": ["room", "staff"]}
+    for data in (pl.DataFrame(rows), table(tmp_path, "title,body,label", "soup,nice,room", "clerk,nice clerk,staff")):
+        assert sorted(epigram.evaluate(joined, data).confusion) == [("room", "room", 1), ("staff", "staff", 1)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels", "message"),
+    [
+        (["soup"], ["food", "room"], "evaluate: there are 1 texts and 2 labels"),
+        (["soup", 5], ["food", "room"], "evaluate: texts has 5; expected strings"),
+        (["soup"], [None], "evaluate: the text at 0 has no label"),
+        (["soup", "room"], ["food", ["room"]], "evaluate: some labels are lists"),
+        ("soup", ["food"], "evaluate: 'soup' is a file, and labels are given"),
+        (["soup"], "food", "evaluate: labels is str"),
+        (["soup"], None, "evaluate: expected texts with labels"),
+        (pl.DataFrame({"text": ["soup"]}), None, "evaluate: the frame has no column 'label'"),
+    ],
+)
+def test_a_message_names_what_the_caller_called(model: BasePredictor, texts: Any, labels: Any, message: str) -> None:
+    with pytest.raises(ParameterError, match=f"^{message}"):
+        epigram.evaluate(model, texts, labels)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import time
@@ -14,12 +15,14 @@ import polars as pl
 import pytest
 
 import epigram
+from epigram.cli import app as cli
 from epigram.core.errors import EpigramError, ParameterError
 from epigram.core.files import write_json
 from epigram.evaluation.records.results import Metrics, read_metrics
 from epigram.fitting import estimates
 from epigram.fitting import search as searching
 from epigram.fitting.estimates import Estimates
+from epigram.fitting.fit import LOG
 from epigram.fitting.fitted_model import FittedModel
 from epigram.fitting.record import FitRecord
 from epigram.fitting.steps import Steps, StepSettings
@@ -70,7 +73,8 @@ def test_a_saved_model_loads_and_predicts_the_same(model: FittedModel, tmp_path:
     assert re.sub(r"<code>model\.(\w+\.(csv|json))", r"<code>\1", saved) == report.replace(MODEL, str(folder))
     for name in re.findall(r"<code>(model\.[\w.]+)</code>", saved):
         assert (tmp_path / name).read_text(encoding="utf-8")  # the files that the report names are beside it
-    assert not list(folder.glob("*.csv"))  # a folder that is pushed has no texts
+    files = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert [name for name, content in files.items() for text in texts if text.encode() in content] == []
     assert f'<code>epigram predict {folder} "a text"</code>' in saved and "time per text" in saved
     with pytest.raises(ParameterError, match="model already exists"):
         model.save(folder)
@@ -87,6 +91,12 @@ def test_the_report_names_the_chosen_system(model: FittedModel, monkeypatch: pyt
     page = model.report()
     assert opened == [page.as_uri()] and "tfidf_svm" in page.read_text(encoding="utf-8")
     assert "srcdoc=" in model._repr_html_()
+
+
+def test_a_missing_encoder_is_said_before_the_training_and_as_the_first_next_step(model: FittedModel) -> None:
+    said = "No pretrained encoder is installed: run epigram encoders install english, then fit again"
+    assert re.search(rf"^{said}.*^tfidf_svm: ", (model.steps.folder / LOG).read_text(), re.DOTALL | re.MULTILINE)
+    assert re.search(rf"What to do next</h3><ul><li>Predict: [^\n]*?</li><li>{said}", model.steps.report.read_text())
 
 
 @pytest.mark.usefixtures("no_encoder")
@@ -135,6 +145,28 @@ def test_addresses_and_phone_numbers_are_in_no_file_that_people_read(
 
 
 @pytest.mark.usefixtures("no_encoder")
+def test_the_training_texts_are_saved_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The texts of train, and no others, are in the folder, with their labels and without addresses."""
+    texts, labels = shop()
+    texts = [f"{text} user{place:02}@mail.com" for place, text in enumerate(texts)]
+    splits = ["train"] * 40 + ["test"] * 20
+    pl.DataFrame({"text": texts, "label": labels, "split": splits}).write_csv(tmp_path / "rows.csv")
+    folder = tmp_path / "model"
+    given = ["fit", tmp_path / "rows.csv", "--out", folder, "--budget", "60s", "--mask", "email", "--neighbors"]
+    monkeypatch.setattr("sys.argv", ["epigram", *map(str, given)])
+    cli.app()
+    rows = [json.loads(line) for line in (folder / "training_texts.jsonl").read_text("utf-8").splitlines()]
+    hidden = [re.sub(r"user\d\d@mail.com", "••••••@••••.•••", text) for text in texts[:40]]
+    assert [(row["text"], row["labels"]) for row in rows] == [
+        (text, [label]) for text, label in zip(hidden, labels[:40], strict=True)
+    ]
+    [found] = epigram.load(folder).explain([hidden[7]])
+    assert (found.similar[0].text, found.similar[0].similarity) == (hidden[7], 1.0)
+    assert "has no texts, except in a file training_texts.jsonl" in (folder / "README.md").read_text("utf-8")
+    assert FitRecord.of(folder)  # the manifest lists the files
+
+
+@pytest.mark.usefixtures("no_encoder")
 def test_the_report_has_the_scores_of_each_value_of_a_column(tmp_path: Path) -> None:
     """Each channel has half of the 60 texts, January 40 and March 20; the columns reach the project of the model."""
     texts, labels = shop()
@@ -160,12 +192,70 @@ def test_the_report_has_the_scores_of_each_value_of_a_column(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("no_encoder")
+def test_the_report_has_the_scores_of_each_level_of_the_labels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Chance decides between the two labels below food, so that level 1 alone has an accuracy near 1."""
+    texts, labels = shop(120)
+    chance = random.Random(1)
+    below = {"food": ["food/cold", "food/warm"], "room": ["room/all"]}
+    paths = [chance.choice(below[label]) for label in labels]
+    model = epigram.fit(texts, paths, hierarchy="/", budget="60s")
+    assert "--hierarchy" not in capsys.readouterr().err
+    levels = read_metrics(model.steps.folder / "evaluated" / model.name).levels
+    assert [each.labels for each in levels] == [2, 3]
+    assert levels[0].accuracy.value > 0.9 and levels[1].accuracy.value < 0.8
+    scores = model.summary.chosen.scores
+    assert scores["level_1_accuracy"] == levels[0].accuracy.value and scores["level_2_accuracy"] == scores["accuracy"]
+    page = model.report(show=False).read_text(encoding="utf-8")
+    shown = f'<td class="number">2</td><td class="number">{100 * levels[0].accuracy.value:.1f}</td>'
+    assert f'<tr><td class="number">1</td>{shown}' in page and "A label is cut at “/”" in page
+    assert FitRecord.of(model.save(tmp_path / "model")).reading(tmp_path / "a.csv")["hierarchy"] == "/"
+    with pytest.raises(ParameterError, match=r"^--hierarchy is '>', which no label contains"):
+        epigram.fit(texts, paths, hierarchy=">", verbose=False)
+
+
+@pytest.mark.usefixtures("no_encoder")
+@pytest.mark.parametrize(("metric", "noted"), [("auto", True), ("mean_absolute_error", False)])
+def test_an_order_that_the_metric_does_not_use_is_noted(
+    metric: str, noted: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(search: searching.Search) -> None:
+        search.steps.validate()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(searching.Search, "run", stop)
+    with pytest.raises(KeyboardInterrupt):
+        epigram.fit(*shop(), ordered=["room", "food"], metric=metric)
+    assert ("use the order of the labels" in capsys.readouterr().err) == noted
+
+
+@pytest.mark.usefixtures("no_encoder")
+def test_rows_without_a_text_or_a_label_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Line 2 has row 0. The saved record reads the same rows, and a file that lacks the empty ones is another file."""
+    texts, labels = shop()
+    texts[32], labels[5], labels[8] = " ", "", ""
+    pl.DataFrame({"text": texts, "label": labels}).write_csv(tmp_path / "rows.csv")
+    model = epigram.fit(tmp_path / "rows.csv", budget="60s")
+    assert capsys.readouterr().err.startswith(
+        "note: 1 row without a text is left out, line 34\n"
+        "note: 2 rows without a label are left out, the first in line 7\n"
+    )
+    assert sum(model.summary.splits.values()) == 57
+    record = FitRecord.of(model.steps.chosen)
+    assert record.params["validate"] == {"on_empty": "drop", "on_unlabelled": "drop"}
+    record.check_texts(model.steps.chosen, tmp_path / "rows.csv")
+
+
+@pytest.mark.usefixtures("no_encoder")
 def test_several_labels_of_a_text_are_learned() -> None:
     texts, labels = shop(80)
     both = [f"{first} and {second}" for first, second in zip(texts[::2], texts[1::2], strict=True)]
     sets = [sorted({first, second}) for first, second in zip(labels[::2], labels[1::2], strict=True)]
-    model = epigram.fit(both, sets, budget="60s", verbose=False)
+    model = epigram.fit(both, sets, budget="60s", verbose=False, neighbors=True)
     assert model.predict(["the old soup and a big window"])[0].labels == ["food", "room"]
+    near = model.explain(["the old soup and a big window"])[0].similar
+    assert [each.labels for each in near] == [sets[both.index(each.text)] for each in near] != []
 
 
 @pytest.mark.usefixtures("no_encoder")

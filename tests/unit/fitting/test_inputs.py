@@ -139,12 +139,35 @@ def test_groups_that_do_not_fit_are_refused(tmp_path: Path, labels: Any, group: 
         (TEXTS, "abab", "labels is str; expected a list"),
         (TEXTS, None, "not list without labels"),
         (pl.DataFrame({"text": TEXTS}), None, "the frame has no column 'label'; its columns are text"),
-        (TEXTS, ["a", "a", "a", "a"], "expected at least two labels"),
+        (TEXTS, ["a", "a", "a", "a"], r"^the table has 4 rows with the labels \['a'\] in 'label'; expected"),
+        ([f"t{n}" for n in range(21)], list(range(21)), "^--label is 'label', .* 21 different values in 21 rows"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(tmp_path: Path, data: Any, labels: Any, said: str) -> None:
     with pytest.raises(EpigramError, match=said):
         written(tmp_path, data, labels)
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("Hotel Reviews (2).csv", "hotel_reviews_2"),
+        ("shop_live.csv", "shop"),
+        ("评论.csv", "texts"),
+        ("local.csv", "texts"),
+        (f"{'a' * 120}.csv", "texts"),
+    ],
+)
+def test_the_data_set_has_the_name_of_the_file(tmp_path: Path, file: str, name: str) -> None:
+    pl.DataFrame({"text": TEXTS, "label": ["a", "b"] * 2}).write_csv(tmp_path / file)
+    written(tmp_path, tmp_path / file)
+    assert read_json(tmp_path / "raw" / "source.json")["name"] == name
+
+
+@pytest.mark.parametrize("labels", [["a"] * 21, list(range(21))])
+def test_texts_that_train_nothing_may_have_any_number_of_labels(tmp_path: Path, labels: Any) -> None:
+    read = written(tmp_path, [f"t{n}" for n in range(21)], labels, training=False)
+    assert read == [(f"t{n}", str(label)) for n, label in enumerate(labels)]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

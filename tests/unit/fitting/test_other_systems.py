@@ -20,13 +20,15 @@ import os, signal, sys
 for name in ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty"):
     sys.modules[name] = None
 CALLS = "fork forkpty killpg setsid getpgid sched_getaffinity sysconf geteuid getuid".split()
-SIGNALS = "SIGCHLD SIGPIPE SIGBUS SIGTRAP SIGXFSZ SIGKILL SIGHUP siginterrupt pthread_sigmask sigtimedwait".split()
+SIGNALS = "SIGCHLD SIGPIPE SIGBUS SIGTRAP SIGXFSZ SIGKILL SIGHUP siginterrupt pthread_sigmask sigwait".split()
 for place, names in ((os, CALLS), (signal, SIGNALS)):
     for name in names:
         delattr(place, name)
 """
 FIT = """
 import epigram
+from epigram.fitting import estimates
+estimates.installed_encoder = lambda language: None  # whose embeddings take a minute
 texts = [f"{word} {other}" for word in ("nice", "fine", "bad", "dull") for other in "abcdefghij"]
 model = epigram.fit(texts, ["pos"] * 20 + ["neg"] * 20, budget="3s")
 assert [each.label for each in model.predict(["nice a", "bad b"])] == ["pos", "neg"]

@@ -23,7 +23,10 @@ SVM = {"view": "token", "model": {"penalty": 1.0}}
 ENCODER = {"view": "sentences", "train": {"batch_size": 16}}
 # three threads have trained both; the SVM has no such setting
 THREADS = {"view": "sentences", "train": {"batch_size": 16, "threads": 3}}
-FACTS = {"dataset": "texts", "data": "", "seed": 4, "dev_accuracy": 0.5, "epoch": 0, "training": {"threads": 3}}
+FACTS: dict[str, Any] = {
+    **{"dataset": "texts", "data": "", "seed": 4, "dev_accuracy": 0.5, "epoch": 0, "training": {"threads": 3}},
+    **{"depth_full": 0, "parameters_full": 0, "provenance": {}, "hardware": {}, "layer_scores": [], "checkpoint": ""},
+}
 
 
 def fitted(folder: Path) -> Steps:
@@ -37,7 +40,7 @@ def fitted(folder: Path) -> Steps:
     write_raw(*shop(), text="review", label="stars", group=writers, language="zh", folder=folder / "raw")
     steps.views = {"sentences": ViewSettings(**ENCODED), "token": ViewSettings(), "unused": ViewSettings(prompt=True)}
     for name in ("tfidf_svm", "setfit"):
-        facts = vars(TrainingFacts(**FACTS, depth_full=0, parameters_full=0))
+        facts = vars(TrainingFacts(**FACTS))
         write_json(folder / "models" / name / "seed-4" / "manifest.json", facts)
     write_json(steps.chosen / "config.json", {})
     manifest.write(steps.chosen, {"system": "x"})
@@ -67,6 +70,7 @@ def test_the_record_has_what_the_chosen_model_needs(
         **columns,
         "slices": [],
         "ordered": None,
+        "hierarchy": "",
         "language": "zh",
         "options": {},
     }

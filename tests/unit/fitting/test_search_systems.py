@@ -9,13 +9,18 @@ from typing import Any
 import pytest
 
 from epigram.core.config_types import validate_as
+from epigram.evaluation.records.results import write_evaluation
 from epigram.fitting import experience
 from epigram.fitting.experience import Experience
-from epigram.fitting.systems import RATES, Candidate, Facts, fastest, fine_tuned, ordered, views
+from epigram.fitting.search import Search
+from epigram.fitting.steps import Steps, StepSettings
+from epigram.fitting.stopwatch import Stopwatch
+from epigram.fitting.systems import RATES, Candidate, Facts, fastest, fine_tuned, missing_encoder, ordered, views
 from epigram.models.settings import System
 from epigram.text.dataset.language import Language
 from epigram.text.settings import ViewSettings
 from epigram.training.preflight import check_systems
+from tests.support.evaluation_samples import system
 from tests.support.sentence_encoder import write_checkpoint
 from tests.support.tiny_bert import write_bert
 
@@ -33,6 +38,7 @@ OTHERS = "fine_tuned_0.0001 fine_tuned_5e-05 fine_tuned_0.0004"
         ({"train": 1_001}, f"hybrid_linear fine_tuned tfidf_svm embedding_linear {OTHERS}"),
         ({"train": 1_001, "test": 0}, "hybrid_linear fine_tuned tfidf_svm embedding_linear"),
         ({"train": 2_001}, "hybrid_linear fine_tuned tfidf_svm embedding_linear"),  # trials choose the rate
+        ({"train": 2_001, "in_order": True}, "embedding_linear hybrid_linear fine_tuned tfidf_svm"),
         ({"train": 500, "checkpoint": None}, "tfidf_svm"),
         ({"train": 2_000, "checkpoint": None}, "tfidf_svm textcnn"),
     ],
@@ -42,6 +48,12 @@ def test_without_experience_rules_give_the_order(
 ) -> None:
     monkeypatch.setattr(experience, "table", tuple)
     assert [each.name for each in ordered(replace(DATA, **changes))] == order.split()
+
+
+@pytest.mark.parametrize(("rows", "steps", "rate"), [(200, 20, 2e-4), (201, 40, None)])
+def test_few_texts_have_fewer_steps_on_pairs_at_a_higher_rate(rows: int, steps: int, rate: float | None) -> None:
+    train = next(each for each in ordered(replace(DATA, train=rows)) if each.name == "setfit").system.train
+    assert (train["min_steps"], train.get("learning_rate")) == (steps, rate)
 
 
 EXPERIENCE = (
@@ -56,16 +68,17 @@ EXPERIENCE = (
     ("changes", "order"),
     [
         # The geometric mean of 100 and 500 rows is 224. A system without an entry keeps its place.
-        ({"train": 223}, f"tfidf_svm fine_tuned setfit hybrid_linear embedding_linear {OTHERS}"),
-        ({"train": 224}, f"fine_tuned embedding_linear setfit tfidf_svm hybrid_linear {OTHERS}"),
-        ({"train": 224, "classes": 6}, f"fine_tuned embedding_linear setfit tfidf_svm hybrid_linear {OTHERS}"),
-        ({"train": 224, "classes": 7}, f"tfidf_svm fine_tuned setfit hybrid_linear embedding_linear {OTHERS}"),
+        # A frozen encoder is first in any case.
+        ({"train": 223}, f"hybrid_linear tfidf_svm fine_tuned setfit embedding_linear {OTHERS}"),
+        ({"train": 224}, f"embedding_linear fine_tuned setfit tfidf_svm hybrid_linear {OTHERS}"),
+        ({"train": 224, "classes": 6}, f"embedding_linear fine_tuned setfit tfidf_svm hybrid_linear {OTHERS}"),
+        ({"train": 224, "classes": 7}, f"hybrid_linear tfidf_svm fine_tuned setfit embedding_linear {OTHERS}"),
         # 500 rows are similar to at most 1,581 rows, and 100 to at least 32.
-        ({"train": 1_581, "test": 0}, "fine_tuned embedding_linear tfidf_svm hybrid_linear"),
+        ({"train": 1_581, "test": 0}, "embedding_linear fine_tuned tfidf_svm hybrid_linear"),
         ({"train": 1_582, "test": 0}, "hybrid_linear fine_tuned tfidf_svm embedding_linear"),
         ({"train": 31, "test": 0}, "hybrid_linear setfit fine_tuned tfidf_svm embedding_linear"),
-        ({"train": 32, "test": 0}, "tfidf_svm setfit fine_tuned hybrid_linear embedding_linear"),
-        ({"train": 500, "language": "zh", "test": 0}, "tfidf_svm fine_tuned setfit hybrid_linear embedding_linear"),
+        ({"train": 32, "test": 0}, "hybrid_linear tfidf_svm setfit fine_tuned embedding_linear"),
+        ({"train": 500, "language": "zh", "test": 0}, "hybrid_linear tfidf_svm fine_tuned setfit embedding_linear"),
         ({"train": 500, "checkpoint": None}, "tfidf_svm"),
     ],
 )
@@ -95,6 +108,13 @@ def test_the_svm_counts_the_characters_of_english_words(language: Language, char
 def test_without_an_encoder_there_is_no_view_of_it() -> None:
     assert list(views(replace(DATA, checkpoint=None))) == ["token"]
     assert views(DATA)["sentences"]["checkpoint"] == MINILM
+
+
+def test_only_a_missing_encoder_is_advised_for_the_language() -> None:
+    missing = replace(DATA, checkpoint=None)
+    assert "run epigram encoders install english, then" in missing_encoder(missing)
+    assert "run epigram encoders install chinese, then" in missing_encoder(replace(missing, language="zh"))
+    assert missing_encoder(DATA) == ""
 
 
 @pytest.fixture(params=["none", "bert", "sentence encoder"])
@@ -156,3 +176,24 @@ def test_rows_of_a_fold_and_predictions_count_what_a_cross_validation_needs() ->
     folded = replace(DATA, train=601, dev=0, test=50, folds=5)
     assert (folded.fitted, folded.held_out, folded.trainings, folded.predicted) == (480, 601, 6, 651)
     assert (DATA.fitted, DATA.held_out, DATA.trainings, DATA.predicted) == (4_000, 500, 1, 1_000)
+
+
+@pytest.mark.parametrize(
+    ("train", "wrong", "chosen"),
+    [
+        (100, 7, "hybrid_linear"),  # 93% and 95% are tied, and experience ranks the encoder first
+        (100, 25, "tfidf_svm"),  # 75% and 95% are not tied
+        (4_000, 7, "tfidf_svm"),  # there is no experience with so many texts
+    ],
+)
+def test_the_choice_of_a_search_is_that_of_a_comparison_with_experience(
+    train: int, wrong: int, chosen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = Experience("en", rows=100, labels=2, cells=1, accuracy={"hybrid_linear": 70.1, "tfidf_svm": 57.3})
+    monkeypatch.setattr(experience, "table", lambda: [known])
+    search = Search(Steps(tmp_path, StepSettings()), Stopwatch(60.0, 0.0), print)
+    search.facts = replace(DATA, train=train)
+    for name, count in [("tfidf_svm", 5), ("hybrid_linear", wrong)]:
+        write_evaluation(tmp_path / "evaluated" / name, system(name, [set(range(count))], [set(range(count))]))
+        search.systems[name] = Candidate(name=name, system=System(view="token"))
+    assert search.choice() == chosen

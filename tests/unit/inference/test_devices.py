@@ -22,7 +22,7 @@ from epigram.models.precision import Precision, matmul_precision
 from epigram.models.predict import Predicted
 from epigram.recipes.registry import RECIPES
 from tests.support.saved_systems import saved
-from tests.support.small_systems import LABELS, each_of
+from tests.support.small_systems import LABELS, distinct
 
 TEXTS = ["w20 w21", "", "w30 w31 w7 w8 w9 w10", "w45"]
 NETWORKS = [name for name in sorted(RECIPES) if RECIPES[name].has_encoder]
@@ -124,7 +124,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     return noted
 
 
-@pytest.mark.parametrize("name", each_of(name for name in NETWORKS if name not in READ))
+@pytest.mark.parametrize("name", distinct(name for name in NETWORKS if name not in READ))
 def test_a_network_and_its_texts_are_moved_to_the_gpu(name: str, tmp_path: Path, device: Device) -> None:
     found = epigram.load(saved(name, tmp_path, characters="")).predict(TEXTS)
     assert device.seen == [{"meta"}]
@@ -152,7 +152,7 @@ def test_each_member_of_an_ensemble_chooses_its_own_device(name: str, on: str, t
 
 
 @gpu
-@pytest.mark.parametrize("name", each_of(NETWORKS))
+@pytest.mark.parametrize("name", distinct(NETWORKS))
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-4), ("auto", 0.03)])
 def test_a_gpu_predicts_as_the_cpu(name: str, precision: Precision, tolerance: float, tmp_path: Path) -> None:
     folder = saved(name, tmp_path)

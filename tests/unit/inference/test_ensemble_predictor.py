@@ -170,14 +170,6 @@ def test_values_that_no_ensemble_has_are_refused(change: dict[str, Any], copied:
         open_predictor(copied)
 
 
-def test_an_ensemble_of_an_older_version_that_labels_words_is_refused(copied: Path) -> None:
-    """Its members load as before."""
-    change_config(copied, {"words": {"labels": ["O", "B"], "temperature": 1.0, "members": {"first": 1.0}}})
-    with pytest.raises(DataError, match=r"older version that labels words; load one of its members, in .*members"):
-        open_predictor(copied)
-    assert open_predictor(copied / "members/first").predict(TEXTS)
-
-
 def change_config(folder: Path, change: dict[str, Any]) -> None:
     """Change values of config.json and its checksum in the manifest."""
     config = json.loads((folder / "config.json").read_text())

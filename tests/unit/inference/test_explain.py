@@ -22,6 +22,7 @@ from epigram.evaluation.records.results import Mistake
 from epigram.inference.attention import AttentionMaps
 from epigram.inference.explanations.attention import shares_of
 from epigram.inference.explanations.errors import BUDGET, explain_mistakes
+from epigram.inference.explanations.faithfulness import PREDICTIONS
 from epigram.inference.explanations.gradients import has_gradients, path_scores
 from epigram.inference.explanations.ngram_weights import svm_scores
 from epigram.inference.explanations.pages import to_html, to_svg
@@ -34,7 +35,7 @@ from epigram.models.linear_svm import LinearSvm, LinearSvmConfig
 from epigram.models.recipe import Recipe
 from epigram.nn.layers.types import DataSpec, Tokens
 from tests.support.linear_models import LABELS, SEVERAL, TRAIN, ensemble_of_svms, svm
-from tests.support.small_systems import NAMES, build, each_of, recipe_of, texts_of
+from tests.support.small_systems import NAMES, build, distinct, recipe_of, texts_of
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -122,7 +123,7 @@ def read_text(recipe: Recipe) -> ReadText:
     return ReadText(text, np.zeros((int(text.counts[0]), 2), np.int64), len(text.prefix))
 
 
-@pytest.mark.parametrize("name", each_of(NAMES))
+@pytest.mark.parametrize("name", distinct(NAMES))
 def test_gradients_of_every_network_sum_to_the_change_of_its_log_odds(name: str) -> None:
     recipe = recipe_of(name)
     model = build(recipe)
@@ -274,7 +275,8 @@ def test_errors_are_explained_for_the_wrong_label_in_the_shown_part_of_the_text(
     rows = [Mistake(row=row, text=shown, gold=gold, predicted=predicted, probability=0.9)
             for row, shown, gold, predicted in ((7, text, ["room"], ["food"]), (8, "nice…", ["room"], ["food"]),
                                                 (9, text, ["room"], []))]  # fmt: skip
-    first, second, third = explain_mistakes(model, rows, {7: text, 8: text, 9: text}, flops=1e12)
+    texts = {7: text, 8: text, 9: text}
+    (first, second, third), _ = explain_mistakes(Predictor(model), rows, texts, flops=1e12)
     assert [(text[start:end], weight > 0) for start, end, weight in first.words] == [
         ("nice", True), ("soup", True), ("room", False)]  # fmt: skip
     assert max(weight for *_, weight in first.words) == 1.0
@@ -282,8 +284,31 @@ def test_errors_are_explained_for_the_wrong_label_in_the_shown_part_of_the_text(
     assert [(text[start:end], weight > 0) for start, end, weight in third.words if weight == 1.0] == [("room", True)]
     network = svm(tmp_path, "en", TRAIN["en"])
     export(network, tmp_path / "exported")
-    assert explain_mistakes(tmp_path / "exported", rows, {7: text, 8: text, 9: text}, flops=BUDGET / 5)[0].words
-    assert not explain_mistakes(tmp_path / "exported", rows, {7: text, 8: text, 9: text}, flops=BUDGET)[0].words
+    graph = Predictor(tmp_path / "exported")
+    assert explain_mistakes(graph, rows, texts, flops=BUDGET / 5)[0][0].words
+    assert not explain_mistakes(graph, rows, texts, flops=BUDGET)[0][0].words
+
+
+def test_the_faithfulness_of_the_words_of_errors_is_as_computed_by_hand(tmp_path: Path) -> None:
+    words = [f"w{number}" for number in range(9)]  # no n-gram of the model
+    texts = {row: " ".join([*words[: row % 10], "soup", *words[row % 10 :]]) for row in range(40)}
+    rows = [
+        Mistake(row=row, text=text, gold=["room"], predicted=["food"], probability=1) for row, text in texts.items()
+    ]
+    known = [("soup", "food"), ("bed", "room"), ("clerk", "staff")] * 3
+    predictor = Predictor(svm(tmp_path, "en", known, max_length=10))
+    with_soup, without_soup = predictor.probabilities(["soup", "w0"])[:, 0].tolist()
+    fall = with_soup - without_soup
+    _, found = explain_mistakes(predictor, rows, texts, flops=1.0)
+    assert found is not None
+    assert (found.method, found.rows, found.clear) == ("weights", 40, True)
+    assert found.comprehensiveness == pytest.approx(fall)
+    # 1 to 5 random words of 10 have the only one that decides with the probabilities 0.1 to 0.5
+    assert found.random_comprehensiveness == pytest.approx(0.3 * fall, abs=0.05 * fall)
+    _, fewer = explain_mistakes(predictor, rows, texts, flops=BUDGET / PREDICTIONS / 7)
+    assert fewer is not None
+    assert fewer.rows == 7
+    assert explain_mistakes(predictor, rows, texts, flops=BUDGET)[1] is None
 
 
 def test_marked_words_are_escaped() -> None:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from collections import Counter
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from epigram.core.errors import DataError, ParameterError
 from epigram.inference.onnx.export import PACKAGES, export
 from epigram.inference.predictors.predictor import Predictor
-from epigram.inference.predictors.runtimes import read_ngrams
+from epigram.inference.predictors.runtimes import OnnxModel, read_ngrams
+from epigram.models.linear_svm import LinearSvm
 from epigram.nn.layers.ngrams import ngram_keys
 from tests.parity.reference.batches import padded_ids
 from tests.support.linear_models import SEVERAL, TRAIN, svm
@@ -75,6 +79,39 @@ def test_a_text_may_have_several_labels(language: str, tmp_path: Path) -> None:
     np.testing.assert_allclose([by_hand(out, text) for text in texts], wanted, atol=1e-5)
     said = [answer.label for answer in Predictor(out).predict(texts)]
     assert said == [label for _, label in SEVERAL[language][:5]] + ["food, room"]
+
+
+def test_a_graph_predicts_its_batches_in_the_callers_thread_and_the_model_in_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ONNX Runtime has threads of its own, which several callers at once would share."""
+    model, out = svm(tmp_path, "en", TRAIN["en"]), tmp_path / "out"
+    export(model, out)
+    texts, threads = [text for text, _ in TRAIN["en"]] * 20, {LinearSvm: set[int](), OnnxModel: set[int]()}
+
+    def recorded(kind: Any, name: str) -> Any:
+        original = getattr(kind, name)
+
+        def call(*given: Any) -> Any:
+            if kind is LinearSvm and threading.get_ident() not in threads[kind]:
+                together.wait(30.0)  # for the other thread: a pool gives an idle one the next share
+            threads[kind].add(threading.get_ident())
+            return original(*given)
+
+        return call
+
+    monkeypatch.setattr(LinearSvm, "forward", recorded(LinearSvm, "forward"))
+    monkeypatch.setattr(OnnxModel, "__call__", recorded(OnnxModel, "__call__"))
+    before, together = torch.get_num_threads(), threading.Barrier(2)
+    torch.set_num_threads(2)
+    try:
+        np.testing.assert_allclose(
+            Predictor(out).probabilities(texts), Predictor(model).probabilities(texts), atol=1e-5
+        )
+    finally:
+        torch.set_num_threads(before)
+    assert threads[OnnxModel] == {threading.get_ident()}
+    assert len(threads[LinearSvm]) == 2 and threading.get_ident() not in threads[LinearSvm]
 
 
 def test_the_n_grams_are_read_as_the_keys_of_the_model(tmp_path: Path) -> None:

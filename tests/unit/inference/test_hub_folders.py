@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 
 import epigram
+from epigram.core.errors import DataError
 from epigram.core.files import sha256
+from epigram.inference.explanations.neighbors import write_neighbors
+from epigram.inference.hub import _listed as listed
 from tests.support.bad_input import Ended
 from tests.support.hub_server import REPOSITORY, REVISION, HubServer, environment, hub
 from tests.support.linear_models import TRAIN, ensemble_of_svms, svm
@@ -75,20 +78,62 @@ def test_a_model_that_was_pushed_predicts_the_same_elsewhere(server: HubServer, 
     assert not server.fetched  # from the cache
 
 
+def test_training_texts_are_only_uploaded_on_request(server: HubServer, tmp_path: Path) -> None:
+    """Without the option nothing is sent; without the files, the model has no similar texts, here and elsewhere."""
+    model = ensemble_of_svms(tmp_path / "own")
+    write_neighbors(model, ["nice soup", "large room"], [["food"], ["room"]])
+    [texts] = model.rglob("training_texts.jsonl")
+    push(server, tmp_path, model).refused(64, f"training texts, in {texts};", "add --training-texts", "or delete these")
+    assert not server.asked
+    assert push(server, tmp_path, model, "--training-texts").code == 0
+    uploaded = texts.relative_to(model).as_posix()
+    assert server.files[uploaded] == texts.read_bytes()
+    assert load(server, tmp_path).code == 0
+    texts.unlink()
+    assert epigram.load(model).explain(["nice soup"])[0].similar == []
+    assert push(server, tmp_path, model).code == 0
+    assert uploaded not in server.files
+    assert load(server, tmp_path / "other").code == 0
+
+
 def test_a_repository_cannot_choose_what_is_fetched_or_written(server: HubServer, tmp_path: Path) -> None:
     model = single(tmp_path / "own")
     for path in model.iterdir():
         server.files[path.name] = path.read_bytes()
     content = json.loads(server.files["manifest.json"])
-    for name in ("../evil.py", "evil.py", "members/../evil.py", "members/a/b/manifest.json"):
-        server.files["manifest.json"] = json.dumps({**content, "sha256": {**content["sha256"], name: "0"}}).encode()
-        server.files[name] = b"print()"
-        load(server, tmp_path).refused(65, f"lists {name!r}, which no model has")
-        assert name not in server.fetched
-        assert not list(tmp_path.rglob("evil.py"))
+    name = "../evil.py"
+    server.files["manifest.json"] = json.dumps({**content, "sha256": {**content["sha256"], name: "0"}}).encode()
+    server.files[name] = b"print()"
+    load(server, tmp_path).refused(65, f"lists {name!r}, which no model has")
+    assert name not in server.fetched
+    assert not list(tmp_path.rglob("evil.py"))
     server.files["manifest.json"] = json.dumps(content).encode()
     server.files["labels.json"] = b'["other", "labels"]'
     load(server, tmp_path).refused(65, "labels.json was changed after the model was saved")
+
+
+@pytest.mark.parametrize(
+    ("member", "name", "allowed"),
+    [
+        ("", "labels.json", True),
+        ("", "members/a/manifest.json", True),
+        ("members/a/", "labels.json", True),
+        ("", "evil.py", False),
+        ("", "../labels.json", False),
+        ("", "members/../evil.py", False),
+        ("", "members/../manifest.json", False),
+        ("", "members/a/b/manifest.json", False),
+        ("members/a/", "members/b/manifest.json", False),  # an ensemble has no ensembles
+    ],
+)
+def test_a_manifest_lists_files_of_a_model_only(member: str, name: str, allowed: bool, tmp_path: Path) -> None:
+    (tmp_path / member).mkdir(parents=True, exist_ok=True)
+    (tmp_path / member / "manifest.json").write_text(json.dumps({"sha256": {name: "0"}}))
+    if allowed:
+        assert listed(tmp_path, member) == [f"{member}{name}"]
+    else:
+        with pytest.raises(DataError, match="which no model has"):
+            listed(tmp_path, member)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import torch
 
 from epigram.inference.predictors import measure
 from epigram.inference.predictors.measure import milliseconds_per_text
+from epigram.inference.predictors.predictor import Predictor
 from epigram.recipes.registry import RECIPES
 from epigram.text.tokens.encoding import TextEncoder
 from epigram.training.config import configure
@@ -24,12 +25,8 @@ WARM = 5  # texts that are predicted before the time is measured
 class Recorder:
     """Predictor that takes 1 ms, or 50 ms for `slow`, and records texts and threads."""
 
-    seen: list[list[str]]
-    threads: set[int]
-
-    def __init__(self, folder: Path, device: str) -> None:
-        assert device == "cpu"
-        Recorder.seen, Recorder.threads = [], set()
+    def __init__(self) -> None:
+        self.seen, self.threads = list[list[str]](), set[int]()
 
     def predict(self, texts: list[str]) -> None:
         self.seen.append(texts)
@@ -37,33 +34,29 @@ class Recorder:
         time.sleep(0.05 if texts == ["slow"] else 0.001)
 
 
-@pytest.fixture
-def recorder(monkeypatch: pytest.MonkeyPatch) -> type[Recorder]:
-    monkeypatch.setattr(measure, "Predictor", Recorder)
-    return Recorder
-
-
-def test_texts_are_predicted_one_at_a_time_and_the_median_counts(recorder: type[Recorder]) -> None:
-    texts = ["0", "slow", "2", "3", "4", "5", "6", "7", "8"]
-    assert 1.0 <= milliseconds_per_text(Path("model"), texts, 9) < 20.0
+def test_texts_are_predicted_one_at_a_time_and_the_median_counts() -> None:
+    recorder, texts = Recorder(), ["0", "slow", "2", "3", "4", "5", "6", "7", "8"]
+    assert 1.0 <= milliseconds_per_text(recorder, texts, 9) < 20.0
     assert recorder.seen[WARM:] == [[text] for text in texts]
 
 
-def test_a_part_of_the_texts_is_spread_over_all(recorder: type[Recorder]) -> None:
-    milliseconds_per_text(Path("model"), [str(number) for number in range(9)], 3)
+def test_a_part_of_the_texts_is_spread_over_all() -> None:
+    recorder = Recorder()
+    milliseconds_per_text(recorder, [str(number) for number in range(9)], 3)
     assert recorder.seen[3:] == [["0"], ["4"], ["8"]]
 
 
 @pytest.mark.parametrize(("cores", "threads"), [(1, 1), (2, 2), (64, 2)])
 @pytest.mark.parametrize("before", [1, 3])
 def test_at_most_two_threads_predict_and_the_others_come_back(
-    cores: int, threads: int, before: int, recorder: type[Recorder], monkeypatch: pytest.MonkeyPatch
+    cores: int, threads: int, before: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measure, "count_processors", lambda: cores)
     at_first = torch.get_num_threads()
     torch.set_num_threads(before)
     try:
-        milliseconds_per_text(Path("model"), ["a"], 1)
+        recorder = Recorder()
+        milliseconds_per_text(recorder, ["a"], 1)
         assert recorder.threads == {threads}
         assert torch.get_num_threads() == before
     finally:
@@ -81,4 +74,4 @@ def test_the_tokenization_counts(tmp_path: Path, encoded: Any, monkeypatch: pyte
         return encode(self, *arguments)
 
     monkeypatch.setattr(TextEncoder, "encode", slow)
-    assert milliseconds_per_text(tmp_path / "model", ["good film", "plot"], 2) >= 50.0
+    assert milliseconds_per_text(Predictor(tmp_path / "model", device="cpu"), ["good film", "plot"], 2) >= 50.0

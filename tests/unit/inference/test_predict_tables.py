@@ -407,10 +407,10 @@ def test_values_of_json_lines_become_strings_in_other_formats(run: Callable[...,
     (tmp_path / "in.jsonl").write_text("\n".join(MIXED), encoding="utf-8")
     keys = ["id", "text", "m", "x", "id2", "b", "e", "big"]
     rows = [
-        ("1", "soup", '{"a": 1}', "NaN", None, None, None, None),
-        ("2.50", "room", '{"b":"é\\n"}', None, None, None, None, None),
-        ("9007199254740993", "clerk", "[1,  2]", None, "true", "007", None, None),
-        ("1e400", None, None, None, None, None, None, "123456789012345678901234567890"),
+        ("1", "soup", '{"a": 1}', None, None, None, None, None),
+        ("2.5", "room", '{"b": "é\\n"}', None, None, None, None, None),
+        ("9007199254740993", "clerk", "[1, 2]", None, "true", "007", None, None),
+        ("Infinity", None, None, None, None, None, None, "123456789012345678901234567890"),
         (None,) * 8,
     ]
     for kind in ("csv", "parquet"):

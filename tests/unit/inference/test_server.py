@@ -110,6 +110,7 @@ def test_the_explanations_are_those_of_explain(kind: str, tmp_path: Path) -> Non
             (404, {"text": "soup", "label": "none"}, "m0 has no label 'none'; GET /v1/models lists its labels"),
             (422, {"text": "a" * 1_001}, "the text has 1,001 characters; at most 1,000 are explained"),
             (422, {"texts": ["a"]}, "text: Field required"),
+            (422, {"text": "a", "of": "b"}, "of: unknown field; expected text, model, label"),
         ):
             failed = server.post("/v1/explain", json=body)
             assert (failed.status_code, failed.json()["error"]["message"]) == (status, message)
@@ -146,7 +147,7 @@ ERRORS: list[tuple[int, str, bytes]] = [
     (422, 'expected "text" or "texts", one of the two', b'{"text": "a", "texts": []}'),
     (422, "text: Input should be a valid string", b'{"text": null}'),
     (422, "texts.1: Input should be a valid string", b'{"texts": ["a", 1]}'),
-    (422, "txt: Extra inputs are not permitted", b'{"txt": "a"}'),
+    (422, "txt: unknown field; expected text, texts, model", b'{"txt": "a"}'),
     (422, "4 texts; at most 3 are allowed", b'{"texts": ["a", "a", "a", "a"]}'),
     (422, "a text has 11 characters; at most 10 are allowed", b'{"text": "12345678901"}'),
     (413, "the body is too large; at most 200 bytes are allowed", b'{"text": "a", "model": "' + b"m" * 200 + b'"}'),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from epigram.cli.app import app
 from epigram.core.arrays import Ragged
 from epigram.core.errors import DataError
 from epigram.models import complexity
@@ -32,11 +31,6 @@ from epigram.training.fitters.random_baseline import fit
 @pytest.fixture(scope="module")
 def rows() -> dict[str, ListedSystem]:
     return {row.system: row for row in list_systems()}
-
-
-def shown(*options: str) -> str:
-    command = [sys.executable, "-m", "epigram.cli", "systems", *options]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def test_every_system_has_a_row_and_can_do_something(rows: dict[str, ListedSystem]) -> None:
@@ -85,7 +79,14 @@ def test_numbers_are_short(number: int | None, said: str) -> None:
     assert compact_number(number) == said
 
 
-def test_the_command_says_the_same_to_a_reader_and_to_a_program(rows: dict[str, ListedSystem]) -> None:
+def test_the_command_says_the_same_to_a_reader_and_to_a_program(
+    rows: dict[str, ListedSystem], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def shown(*options: str) -> str:
+        app(["systems", *options])
+        return capsys.readouterr().out
+
+    monkeypatch.setattr("epigram.recipes.listing.list_systems", rows.values)
     said: list[dict[str, Any]] = json.loads(shown("--json"))
     assert said == [{**vars(row), "tasks": list(row.tasks)} for row in rows.values()]
     table = shown()

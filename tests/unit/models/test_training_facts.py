@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,19 +13,13 @@ from epigram.models.manifest import TrainingFacts, write
 FACTS = TrainingFacts(
     dataset="toy", data="ab", seed=3, dev_accuracy=1.0, epoch=2, depth_full=0, parameters_full=7,
     training={"threads": 2, "precision": "fp32"}, provenance={"data": "ab"}, hardware={"device": "cpu"},
-    layer_scores=[0.5, 1.0],
+    layer_scores=[0.5, 1.0], checkpoint="",
 )  # fmt: skip
 
 
 def test_facts_are_read_as_they_were_written(tmp_path: Path) -> None:
     write(tmp_path, vars(FACTS))
     assert TrainingFacts.read(tmp_path) == FACTS
-
-
-@pytest.mark.parametrize(("later", "empty"), [("provenance", {}), ("hardware", {}), ("layer_scores", [])])
-def test_a_model_of_an_older_version_lacks_later_facts(tmp_path: Path, later: str, empty: object) -> None:
-    write(tmp_path, {name: value for name, value in vars(FACTS).items() if name != later})
-    assert TrainingFacts.read(tmp_path) == replace(FACTS, **{later: empty})
 
 
 @pytest.mark.parametrize(("key", "wrong"), [("seed", "3"), ("training", []), ("depth_full", 1.5)])

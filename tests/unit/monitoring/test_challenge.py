@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from epigram.evaluation.metrics.decisions import predict_labels
 from epigram.evaluation.metrics.primary import metric_of
@@ -40,6 +41,29 @@ def test_a_worse_model_is_refused() -> None:
 def test_a_difference_that_may_be_chance_is_refused() -> None:
     found = decision([0.9, 0.9, 0.9], [0.88, 0.88, 0.88])
     assert not found.promoted and found.reason.startswith("not significantly better: ")
+
+
+def of_few(right: list[int], *, texts: int) -> SplitPredictions:
+    """Return predictions of `texts` texts of class a, of which those with the numbers `right` are right."""
+    answers = np.ones(texts, np.int64)
+    answers[right] = 0
+    return predict_labels("single", np.zeros(texts, np.int64), np.eye(3)[answers][None], np.zeros((1, 0)))
+
+
+@pytest.mark.parametrize(
+    ("challenger", "champion", "texts", "needed"),
+    [  # 6 wins and no loss are the fewest texts with p < 0.05 (0.03125)
+        ([0, 1, 2, 3, 4], [0, 1, 5, 6], 14, "42.9 points would be significant; 7.1 points need about 300 texts"),
+        ([0, 1], [2, 3], 14, "with 14 texts, a difference of about 42.9 points would be significant"),
+        ([0, 1, 2], [], 5, "with 5 texts, no difference is significant; 60.0 points need about 10 texts"),
+    ],
+)
+def test_a_refusal_says_what_would_be_significant(
+    challenger: list[int], champion: list[int], texts: int, needed: str
+) -> None:
+    sides = of_few(challenger, texts=texts), of_few(champion, texts=texts)
+    found = decide(*sides, LABELS, metric=ACCURACY, names=("new", "old"), alpha=0.05, margin=0.05)
+    assert not found.promoted and found.reason.endswith(needed)
 
 
 def test_a_class_that_pays_for_the_others_is_refused() -> None:

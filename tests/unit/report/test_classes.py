@@ -106,8 +106,10 @@ LABELS = [f"a class with a long name, number {k:04}" for k in range(1_000)]
 
 
 def thousand(name: str) -> Evaluated:
-    """Return the evaluation of a system that confuses every pair of 1,000 labels at least once."""
-    counts = np.random.default_rng(0).integers(1, 50, (1_000, 1_000))
+    """Return the evaluation of a system that confuses every pair of the first 200 of 1,000 labels at least once."""
+    draw = np.random.default_rng(0)
+    counts = np.diag(draw.integers(1, 50, 1_000))
+    counts[:200, :200] = draw.integers(1, 50, (200, 200))
     made = system(name, [{1}], [{2}])
     classes = [
         ClassScores(label=label, precision=0.5, recall=0.5, f1=0.5, support=support)

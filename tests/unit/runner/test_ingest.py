@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from epigram.core.errors import DataError, ParameterError
+from epigram.data.sources.source import load_source
 from epigram.runner.retraining import drift, inbox, ingest
 from epigram.runner.workspace.settings import Query, RetrainSettings
 
@@ -64,6 +65,22 @@ def test_new_rows_have_the_columns_of_the_base_and_the_labels_of_the_growing_dat
     assert (source.labels, source.read["text"]) == (["bad", "good", "odd"], "review")
     assert "encoding" not in source.read  # new files may have another one than the base
     assert ingest.row_source(tmp_path, "shop_live", "cp932").read["encoding"] == "cp932"
+
+
+@pytest.mark.parametrize(
+    ("read", "columns"),
+    [
+        ("reader: csv", "text and label"),
+        ("reader: csv, text: [title, body], label: stars, group: author", "title, body, stars and author"),
+        ("reader: lines, text: 1, label: 0", "text and label"),  # columns of lines are numbers; new rows are in tables
+    ],
+)
+def test_the_columns_of_new_rows_are_named(read: str, columns: str, tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text("dataset: shop\n")
+    text = SOURCE.format(name="shop", text="review", labels="bad, good")
+    (tmp_path / "shop.yaml").write_text(text.replace("reader: csv, text: review", read))
+    expected = f"new rows: put tables with the columns {columns} into data/local/incoming, then run: epigram retrain"
+    assert inbox.invitation(tmp_path, load_source("shop", tmp_path)) == expected
 
 
 @pytest.mark.parametrize("name", ["../../precious", "/precious", ".hidden", "a b", ""])

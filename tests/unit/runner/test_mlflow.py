@@ -20,8 +20,10 @@ import pytest
 
 import epigram
 from epigram.cli.app import app
+from epigram.core.config_types import validate_as
 from epigram.core.errors import SourceUnavailableError
 from epigram.core.extras import MissingPackageError
+from epigram.evaluation.records.summary import Summary
 from epigram.models.serialization import load, save_changed
 from epigram.runner.runs import mlflow_log
 from epigram.runner.runs.publish import Run
@@ -80,6 +82,15 @@ def test_settings_are_those_of_the_chosen_system_without_addresses() -> None:
         "views.other.tokenizer",
         "systems.bert.view",
     }
+
+
+def test_scores_are_those_of_the_chosen_system_and_of_every_system_by_its_name() -> None:
+    (row,) = comparison()["rows"]
+    other = row | {"system": "bert", "dev_score": 0.9, "test_score": 0.5, "outcome": "unranked"}
+    found = mlflow_log.scores_of(validate_as(Summary, comparison() | {"rows": [other, row]}))
+    names = "dev_score", "test_score", "test_low", "test_high", "macro_f1", "mlp/macro_f1", "bert/test_score"
+    assert [found[name] for name in names] == [0.8, 0.75, 0.7, 0.8, 0.7, 0.7, 0.5]
+    assert not {"bert/dev_score", "dev_std"} & found.keys()  # an unranked system has no score on dev of its own
 
 
 @pytest.mark.parametrize("served", [False, pytest.param(True, marks=pytest.mark.extended)])

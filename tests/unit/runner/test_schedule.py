@@ -1,26 +1,22 @@
-"""Tests of the order in which stages start: remaining paths, expected seconds, and slots for those that come first."""
+"""Tests of the order in which stages start: remaining paths, and slots for those that come first."""
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from epigram.runner.dvc.graph import Graph, Stage
 from epigram.runner.scheduling import slots as slots_module
-from epigram.runner.scheduling.slots import START, Schedule, Slots, expected_seconds, remaining_seconds
+from epigram.runner.scheduling.slots import Schedule, Slots, remaining_stages
 from tests.support.processes import until
 
-# a → b → report, a → slow → report, and examine, which nothing but the report needs
-NEEDS = {"a": [], "examine": [], "b": ["a"], "slow": ["a"], "report": ["b", "slow", "examine"]}
+# a → b → report, a → slow → late → report, and examine, which nothing but the report needs
+NEEDS = {"a": [], "examine": [], "b": ["a"], "slow": ["a"], "late": ["slow"], "report": ["b", "late", "examine"]}
 HANDOVER = 60.0
-SECONDS = {"a": 1.0, "examine": 3.0, "b": 2.0, "slow": 9.0, "report": 1.0}
 
 
 @pytest.fixture(autouse=True)
@@ -51,41 +47,34 @@ def order(slots: Slots, names: list[str]) -> list[str]:
     return began
 
 
-def write_run(runs: Path, name: str, dataset: str, age: float, **stages: tuple[str, float]) -> None:
-    """Write the summary of a run that is `age` seconds old; slow_b stands for slow@b."""
-    shown = {stage.replace("_", "@"): {"state": state, "seconds": s} for stage, (state, s) in stages.items()}
-    (runs / name).mkdir(parents=True)
-    (runs / name / "summary.json").write_text(json.dumps({"dataset": dataset, "stages": shown}))
-    os.utime(runs / name / "summary.json", (time.time() - age,) * 2)
-
-
-def test_the_remaining_path_is_the_slowest_one_and_not_the_one_with_most_stages() -> None:
-    remaining = remaining_seconds(graph(), SECONDS)
-    assert remaining == {"a": 11.0, "examine": 4.0, "b": 3.0, "slow": 10.0, "report": 1.0}
-    assert Schedule(graph(), SECONDS).names == ["a", "slow", "examine", "b", "report"]
+def test_the_remaining_path_is_the_one_with_most_stages_to_run() -> None:
+    assert remaining_stages(graph()) == {"a": 4, "examine": 2, "b": 2, "slow": 3, "late": 2, "report": 1}
+    assert Schedule(graph()).names == ["a", "slow", "examine", "b", "late", "report"]
+    assert remaining_stages(graph(NEEDS, "a", "slow", "late"))["a"] == 2, "b and report are left"
 
 
 def test_equal_stages_start_in_the_order_of_the_graph() -> None:
     needs: dict[str, list[str]] = {"z": [], "m": [], "a": []}
-    assert Schedule(graph(needs), dict.fromkeys(needs, 1.0)).names == ["z", "m", "a"]
+    assert Schedule(graph(needs)).names == ["z", "m", "a"]
 
 
 def test_a_stage_can_start_after_its_last_dependency() -> None:
-    schedule = Schedule(graph(NEEDS, "examine"), SECONDS)  # examine is up to date
+    schedule = Schedule(graph(NEEDS, "examine"))  # examine is up to date
     assert schedule.ready() == ["a"]
     assert schedule.finish("a") == ["b", "slow"]
     assert schedule.finish("b") == []
-    assert schedule.finish("slow") == ["report"]
+    assert schedule.finish("slow") == ["late"]
+    assert schedule.finish("late") == ["report"]
 
 
 @pytest.mark.parametrize("names", [["examine", "b", "slow"], ["slow", "b", "examine"]])
 def test_of_the_waiting_stages_the_one_with_the_longest_path_starts_first(names: list[str]) -> None:
-    assert order(Slots(1, schedule=Schedule(graph(), SECONDS)), names) == ["slow", "examine", "b"]
+    assert order(Slots(1, schedule=Schedule(graph())), names) == ["slow", "examine", "b"]
 
 
 def test_a_stage_that_does_not_fit_holds_up_none_that_does() -> None:
     needs: dict[str, list[str]] = {"long": [], "train@bert": [], "train@svm": []}
-    slots = Slots(2, {"bert": 2}, Schedule(graph(needs), {"long": 9.0, "train@bert": 8.0, "train@svm": 1.0}))
+    slots = Slots(2, {"bert": 2}, Schedule(graph(needs)))
     began: list[str] = []
 
     def work(name: str) -> None:
@@ -104,7 +93,7 @@ def test_a_stage_that_does_not_fit_holds_up_none_that_does() -> None:
 
 
 def test_slots_are_kept_for_a_stage_that_has_become_ready() -> None:
-    slots, began = Slots(1, schedule=Schedule(graph(), SECONDS)), []
+    slots, began = Slots(1, schedule=Schedule(graph())), []
 
     def work(name: str) -> None:
         with slots.acquire(name):
@@ -122,8 +111,8 @@ def test_slots_are_kept_for_a_stage_that_has_become_ready() -> None:
 
 
 def test_the_first_of_the_stages_that_can_start_at_once_is_waited_for() -> None:
-    needs: dict[str, list[str]] = {"short": [], "long": []}
-    slots, began = Slots(1, schedule=Schedule(graph(needs), {"short": 1.0, "long": 9.0})), []
+    needs: dict[str, list[str]] = {"short": [], "long": [], "after": ["long"]}
+    slots, began = Slots(1, schedule=Schedule(graph(needs))), []
 
     def work(name: str) -> None:
         with slots.acquire(name):
@@ -140,7 +129,7 @@ def test_the_first_of_the_stages_that_can_start_at_once_is_waited_for() -> None:
 
 def test_slots_are_kept_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots_module, "HANDOVER", 0.5)
-    slots, started = Slots(1, schedule=Schedule(graph(), SECONDS)), time.monotonic()
+    slots, started = Slots(1, schedule=Schedule(graph())), time.monotonic()
     with slots.acquire("a"):
         slots.finish("a")
     with slots.acquire("examine"):  # slow and b never come
@@ -148,35 +137,8 @@ def test_slots_are_kept_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_no_slot_is_kept_after_a_failure() -> None:
-    slots, started = Slots(1, schedule=Schedule(graph(), SECONDS)), time.monotonic()
+    slots, started = Slots(1, schedule=Schedule(graph())), time.monotonic()
     with ExitStack() as stack:
         stack.enter_context(slots.acquire("a"))
     with slots.acquire("examine"):
         assert time.monotonic() - started < HANDOVER / 2
-
-
-def test_the_latest_run_on_the_data_set_that_executed_a_stage_counts(tmp_path: Path) -> None:
-    write_run(tmp_path, "new", "mr", 10, a=("Cached", 0.0), b=("Completed", 5.0), slow=("Failed", 7.0))
-    write_run(tmp_path, "old", "mr", 20, a=("Completed", 4.0), b=("Completed", 50.0), slow=("Completed", 8.0))
-    write_run(tmp_path, "other", "ced", 0, a=("Completed", 1.0), b=("Completed", 1.0), report=("Completed", 99.0))
-    (tmp_path / "latest").symlink_to("other")
-    assert expected_seconds(graph(), tmp_path, "mr") == {
-        "a": 4.0,
-        "examine": START,
-        "b": 5.0,
-        "slow": 8.0,
-        "report": START,
-    }
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"dataset": "mr", "stages": {"a": 3}}'])
-def test_a_damaged_summary_is_ignored(text: str, tmp_path: Path) -> None:
-    write_run(tmp_path, "old", "mr", 20, a=("Completed", 4.0))
-    write_run(tmp_path, "new", "mr", 10)
-    (tmp_path / "new" / "summary.json").write_text(text)
-    assert expected_seconds(graph(), tmp_path, "mr")["a"] == 4.0
-
-
-def test_a_stage_that_is_up_to_date_takes_no_time(tmp_path: Path) -> None:
-    write_run(tmp_path, "old", "mr", 20, a=("Completed", 4.0))
-    assert expected_seconds(graph(NEEDS, "a"), tmp_path, "mr")["a"] == 0.0

@@ -24,7 +24,7 @@ def test_prefect_that_was_imported_before_uses_the_server_that_is_served() -> No
         "import prefect.context; from prefect.settings import PREFECT_API_URL;"
         "from epigram.runner.service import server;"
         "from epigram.runner.service.service_lock import Service;"
-        f"server.service_lock.holder = lambda: Service(1, {URL!r});"
+        f"server.service_lock.holder = lambda: Service(1, {URL!r}, '', '');"
         f"server.is_healthy = lambda url: url == {URL!r}; before = PREFECT_API_URL.value();"
         "print(before, server.start().url, PREFECT_API_URL.value())"
     )

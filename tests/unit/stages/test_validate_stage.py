@@ -86,9 +86,9 @@ def test_a_sound_corpus_becomes_three_splits(here: Path, monkeypatch: pytest.Mon
     assert corpus["dev_in_train"] == corpus["test_in_train"] == 0
     assert any("no dev split: 4 of 40" in note for note in corpus["notes"])
     train, test = (pl.read_parquet(here / f"out/{name}.parquet") for name in ("train", "test"))
-    assert train.schema == {"row": pl.Int64, "text": pl.String, "label": pl.String}
-    assert test.schema == {"row": pl.Int64, "text": pl.String, "label": pl.String, "in_train": pl.Boolean}
-    assert train["row"].is_sorted()
+    shared = {"row": pl.Int64, "text": pl.String, "label": pl.String, "file": pl.String, "line": pl.Int64}
+    assert (train.schema, test.schema) == (shared, shared | {"in_train": pl.Boolean})
+    assert train["row"].is_sorted() and train["line"].equals(train["row"] + 1)
 
 
 def test_two_runs_write_the_same_bytes(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,6 +138,7 @@ def source(**changes: object) -> SimpleNamespace:
         "sample": None,
         "files": [],
         "label_names": {},
+        "hierarchy": "",
         "keep": [],
         "folds": 0,
     }
@@ -203,7 +204,9 @@ def test_dropping_leaks_takes_them_out_of_train() -> None:
 
 
 def test_failing_on_leaks_names_them() -> None:
-    with pytest.raises(DataError, match=r"2 × also in dev or test; .* set validate.on_leak to drop or report\na.tsv:2"):
+    with pytest.raises(
+        DataError, match=r"2 × also in dev or test; .* set validate.on_leak to drop in params.yaml\na.tsv:2"
+    ):
         validate(corpus(*SPLIT), source(), ValidateSettings(min_per_class=1, on_leak="fail"))
 
 
@@ -240,9 +243,18 @@ def test_many_labels_a_row_and_further_columns_go_along() -> None:
         "text": pl.String,
         "labels": pl.List(pl.String),
         "topics": pl.List(pl.String),
+        "file": pl.String,
+        "line": pl.Int64,
         "channel": pl.String,
     }
     assert result.report["classes"]["train"]["a"] > result.report["classes"]["train"]["b"]
+
+
+def test_the_separator_of_levels_is_in_a_label() -> None:
+    rows = [(f"t{place}", ["a/b", "a/c"][place % 2], "train") for place in range(400)]
+    assert validate(corpus(*rows), source(labels=[], hierarchy="/"), ValidateSettings()).corpus.hierarchy == "/"
+    with pytest.raises(ParameterError, match=r"^data/sources/toy\.yaml: hierarchy is '>', which no label contains"):
+        validate(corpus(*rows), source(labels=[], hierarchy=">"), ValidateSettings())
 
 
 def test_what_cannot_be_classified_is_refused() -> None:

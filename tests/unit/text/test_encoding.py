@@ -144,6 +144,7 @@ def test_a_checkpoint_keeps_its_tokenizer_and_its_length(encoded: Any, tmp_path:
     (folder / "config.json").write_text('{"max_position_embeddings": 24}')
     view = encoded(ZH, view=ViewSettings(checkpoint=str(folder), prompt=True))
     assert (view.vocabulary, view.checkpoint, view.tokenizer) == (7, str(folder), "wordpiece")
+    assert view.pos_words is not None and view.pos_words["pieces"] is True, "its tokens may be parts of words"
     assert view.max_length == 24 - len(view.prefix_ids) - len(view.suffix_ids)
     short = encoded(ZH, view=ViewSettings(checkpoint=str(folder)), max_length=3)
     assert short.max_length == 3

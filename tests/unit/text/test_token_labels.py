@@ -54,6 +54,7 @@ def judged(
         "files": [],
         "columns_of_text": ["text"],
         "join": " ",
+        "hierarchy": "",
     }
     source = SimpleNamespace(task=task, keep=(), **about)
     return validate(frame.lazy(), source, ValidateSettings(min_per_class=1))  # type: ignore[arg-type]

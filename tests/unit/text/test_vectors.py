@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.data.corpus import read_corpus
@@ -55,18 +54,9 @@ def array_beside_rows(path: Path) -> None:
     (path.parent / "rows.json").write_text(json.dumps(WORDS))
 
 
-def tensor_with_words(path: Path) -> None:
-    save_file({"table": TABLE.astype(np.float16)}, path, metadata={"words": json.dumps(WORDS)})
-
-
-def tensor_beside_list(path: Path) -> None:
-    save_file({"table": TABLE}, path)
-    path.with_suffix(".txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
-
-
 FORMS = [
     (".txt", text), (".vec", headed_text), (".txt", tabbed_text), (".vec", spread_text), (".npz", two_arrays),
-    (".npz", array_beside_rows), (".safetensors", tensor_with_words), (".safetensors", tensor_beside_list),
+    (".npz", array_beside_rows),
 ]  # fmt: skip
 
 
@@ -117,30 +107,27 @@ def test_a_wrong_text_file_gets_one_clear_line(content: str, words: str, tmp_pat
 
 
 def test_a_wrong_table_gets_one_clear_line(tmp_path: Path) -> None:
-    bundle, tensors = tmp_path / "x.npz", tmp_path / "x.safetensors"
+    bundle = tmp_path / "x.npz"
 
-    def refused(path: Path, words: str) -> None:
+    def refused(words: str) -> None:
         with pytest.raises(DataError, match=words):
-            read_vectors(path, ["a"])
+            read_vectors(bundle, ["a"])
 
-    for path in (bundle, tensors):
-        path.write_bytes(b"nothing of the kind")
-    refused(bundle, r"x\.npz is not a valid \.npz")
-    refused(tensors, r"x\.safetensors is not a safetensors file")
+    bundle.write_bytes(b"nothing of the kind")
+    refused(r"x\.npz is not a valid \.npz")
     np.savez(bundle, words=np.array(["a"], dtype=object), vectors=TABLE)
-    refused(bundle, "of plain arrays")
+    refused("of plain arrays")
     np.savez(bundle, TABLE)
-    refused(bundle, r"has no list of the words of its rows: put one next to it, named x\.json or x\.txt or rows\.json")
+    refused(r"has no list of the words of its rows: put one next to it, named x\.json or rows\.json")
     np.savez(bundle, words=np.array(["a"]), vectors=TABLE)
-    refused(bundle, r"contains float32 \(5, 3\) for 1 words")
+    refused(r"contains float32 \(5, 3\) for 1 words")
     np.savez(bundle, TABLE, TABLE)
-    refused(bundle, "one array of vectors")
-    save_file({"a": TABLE, "b": TABLE}, tensors)
-    refused(tensors, "contains 2 tensors")
-    save_file({"a": TABLE}, tensors, metadata={"words": "the, good"})
-    refused(tensors, "words in its metadata that is not valid JSON")
+    refused("one array of vectors")
+    np.savez(bundle, TABLE)
+    (tmp_path / "rows.json").write_text('{"the": 1}')
+    refused(r"rows\.json does not contain a list of words")
     bundle.write_bytes(bundle.read_bytes()[:-30])
-    refused(bundle, r"is not a valid \.npz")
+    refused(r"is not a valid \.npz")
 
 
 def test_a_path_that_cannot_be_is_refused_before_anything_is_read(
@@ -155,9 +142,7 @@ def test_a_path_that_cannot_be_is_refused_before_anything_is_read(
             match=r"views\.v\.vectors is .*; expected a file in data/local: put it there and set .* to data/lo",
         ):
             vectors_file(outside, "v")
-    with pytest.raises(
-        ParameterError, match=r"x\.bin'?; expected a file that ends in \.npz, \.safetensors, \.txt, \.vec"
-    ):
+    with pytest.raises(ParameterError, match=r"x\.bin'?; expected a file that ends in \.npz, \.txt, \.vec"):
         vectors_file("data/local/x.bin", "v")
     with pytest.raises(InputMissingError, match=r"data/local/x\.vec'?, which does not exist"):
         vectors_file("data/local/x.vec", "v")

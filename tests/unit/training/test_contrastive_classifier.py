@@ -31,6 +31,7 @@ from epigram.training.check_system import check_student, check_system
 from epigram.training.config import TrainingConfig, configure
 from epigram.training.fit_system import fit_system
 from epigram.training.fitters import KINDS, ON_FOLDS, FitOptions, Fold, FoldResults, Trained
+from epigram.training.fitters.frozen_classifier import LogisticSettings
 from epigram.training.frozen.known_encodings import FILE
 from epigram.training.loop.checkpoints import Checkpoints
 from epigram.training.loop.progress import Progress
@@ -229,7 +230,9 @@ def test_batches_have_at_most_max_tokens(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(TextBatches, "gather", counted)
     texts = texts_from([[FIRST] * 5, [FIRST + 1] * 2] * 16, [0, 1] * 16)
-    KINDS[KIND](model_of(), texts, None, replace(OPTIONS, config=replace(CONFIG, max_tokens=31), choice=(1.0, 0.0)))
+    KINDS[KIND](
+        model_of(), texts, None, replace(OPTIONS, config=replace(CONFIG, max_tokens=31), choice=LogisticSettings(1.0))
+    )
     assert max(sizes[:30]) == 6  # of up to five tokens
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from epigram.evaluation.metrics.primary import TASK_METRIC
 from epigram.evaluation.tuning.temperature import fit_temperature
 from epigram.models.linear_svm import AUTO, SvmSettings
 from epigram.models.predict import Predicted
@@ -104,6 +105,7 @@ class Told(LogisticProblem):
 
     def __init__(self, logit: dict[float, float]) -> None:
         self.wanted, self.logit, self.prior = np.zeros(4, np.int64), logit, None
+        self.metric = TASK_METRIC
 
     def predicted(self, settings: LogisticSettings) -> Predicted:
         """Return the same logits for all texts."""

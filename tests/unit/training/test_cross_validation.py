@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from epigram.evaluation.metrics.primary import TASK_METRIC
 from epigram.models.predict import Predicted
 from epigram.nn.layers.depth_control import DepthControl
 from epigram.recipes.registry import RECIPES
@@ -34,6 +35,7 @@ class Told(LogisticProblem):
 
     def __init__(self, texts: int, logit: dict[float, float]) -> None:
         self.wanted, self.logit, self.prior = np.zeros(texts, np.int64), logit, None
+        self.metric = TASK_METRIC
 
     def predicted(self, settings: LogisticSettings) -> Predicted:
         """Return the same logits for all texts."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -19,12 +19,29 @@ from epigram.core.files import read_json, sha256, write_json
 from tests.support.text_samples import EN
 
 ROOT = Path(__file__).parents[3]
-STEPS = 5  # of the checkpoint after which the training is ended
+STEPS = 5, 10, 15  # of the checkpoints after which the training is ended
 PARAMS: dict[str, Any] = {
     "views": {"v": {"tokenizer": "token"}},
     "systems": {"textcnn": {"view": "v", "train": {"epochs": 6, "patience": 99, "batch_size": 8, "processes": 2}}},
     "seeds": [0, 1],
 }
+
+
+class Ending(NamedTuple):
+    """Signal to the command, or to the process with `rank`; exit code, and beginning of the message."""
+
+    number: signal.Signals
+    rank: int | None
+    code: int
+    said: str
+
+
+STOPPED = "stopped by SIGTERM; run it again to resume"
+ENDINGS = (
+    Ending(signal.SIGTERM, None, 75, STOPPED),
+    Ending(signal.SIGTERM, 1, 75, STOPPED),  # all stop after the same step
+    Ending(signal.SIGKILL, 1, 137, "killed by"),
+)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the supervisor needs Linux")
 
@@ -76,7 +93,7 @@ def folder(encoded: Any, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_ended_in_the_middle_and_resumed_the_weights_have_the_same_bits(folder: Path) -> None:
+def test_ended_three_times_and_resumed_the_weights_have_the_same_bits(folder: Path) -> None:
     with stage(folder) as whole:
         printed, errors = whole.communicate(timeout=300)
     assert whole.returncode == 0, errors
@@ -84,32 +101,24 @@ def test_ended_in_the_middle_and_resumed_the_weights_have_the_same_bits(folder: 
     assert read_json(folder / "models/seed-0/manifest.json")["training"]["processes"] == 2
     expected = weights(folder / "models")
     assert len(expected) == 2
-    for number, code in ((signal.SIGTERM, 75), (signal.SIGKILL, 137)):
-        (folder / "models").rename(folder / f"before-{code}")
+    (folder / "models").rename(folder / "whole")
+    for step, ending in zip(STEPS, ENDINGS, strict=True):
         with stage(folder) as ended:
-            wait_for_step(folder, STEPS)
-            if number == signal.SIGTERM:
-                ended.send_signal(number)
+            wait_for_step(folder, step)
+            if ending.rank is None:
+                ended.send_signal(ending.number)
             else:
-                os.kill(of_rank(folder, 1), number)
-            _, errors = ended.communicate(timeout=60)
-        assert ended.returncode == code
-        assert len(errors.splitlines()) == 1 and errors.startswith(("error: stopped by SIGTERM", "error: killed by"))
+                os.kill(of_rank(folder, ending.rank), ending.number)
+            printed, errors = ended.communicate(timeout=60)
+        assert ended.returncode == ending.code
+        assert len(errors.splitlines()) == 1 and errors.startswith(f"error: {ending.said}")
         assert members(folder) == []
-        with stage(folder) as resumed:
-            printed, errors = resumed.communicate(timeout=300)
-        assert resumed.returncode == 0, errors
-        assert "textcnn seed 0: resuming from step" in printed
-        assert weights(folder / "models") == expected, number.name
-
-
-def test_a_signal_to_one_process_stops_all_after_the_same_step(folder: Path) -> None:
-    with stage(folder) as started:
-        wait_for_step(folder, STEPS)
-        os.kill(of_rank(folder, 1), signal.SIGTERM)
-        _, errors = started.communicate(timeout=60)
-    assert (started.returncode, errors) == (75, "error: stopped by SIGTERM; run it again to resume\n")
-    assert members(folder) == []
+        assert ("textcnn seed 0: resuming from step" in printed) == (step != STEPS[0])
+    with stage(folder) as resumed:
+        printed, errors = resumed.communicate(timeout=300)
+    assert resumed.returncode == 0, errors
+    assert "textcnn seed 0: resuming from step" in printed
+    assert weights(folder / "models") == expected
 
 
 def wait_for_step(folder: Path, step: int) -> None:

@@ -53,15 +53,16 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
         score = SimpleNamespace(value=0.5)
         return SimpleNamespace(metrics=SimpleNamespace(dev_score=score, test_score=score))
 
-    def timed(folder: Path, texts: list[str], count: int) -> float:
-        given["timed"] = folder.name, texts, count
+    def timed(predictor: str, texts: list[str], count: int) -> float:
+        given["timed"] = predictor, texts, count
         return 1.5
 
-    def explained(evaluation: Any, model: Path, test: Any) -> Any:
-        given["explained"] = model.name
+    def explained(evaluation: Any, predictor: str, test: Any) -> Any:
+        given["explained"] = predictor
         return evaluation
 
     monkeypatch.setattr(step, "measure", measured)
+    monkeypatch.setattr(step, "Predictor", lambda folder, device: f"{folder.name} on {device}")
     monkeypatch.setattr(step, "milliseconds_per_text", timed)
     monkeypatch.setattr(step, "combine_seeds", combined)
     monkeypatch.setattr(step, "evaluate_system", evaluated)
@@ -77,7 +78,7 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
         assert list(given[key]) == [f"{name} of seed-{seed}" for seed in (7, 2, 5)]
     assert given["target"].plain == 1, "the class that the model takes for plain"
     assert given["decision"] == "decoder"
-    assert given["explained"] == "seed-7"
-    assert given["timed"] == ("seed-7", ["good film", "good film"], 9)
+    assert given["explained"] == "seed-7 on cpu"
+    assert given["timed"] == ("seed-7 on cpu", ["good film", "good film"], 9)
     speed = json.loads((tmp_path / "speed/mine.json").read_text())
     assert speed == {"ms_per_text": 1.5, "texts_per_second": 900.0, "model": ""}

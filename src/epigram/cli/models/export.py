@@ -1,26 +1,51 @@
-"""epigram export: a model as ONNX."""
+"""epigram export: a model as ONNX, or as a Python package."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from epigram.core.errors import ParameterError
 from epigram.process.display import echo
 
 
 def main(
     model: Annotated[Path, typer.Argument(help="Folder of a saved model, for example runs/latest/model.")],
-    out: Annotated[Path, typer.Argument(help="Folder to create; epigram predict also accepts it.")],
+    out: Annotated[Path, typer.Argument(help="Folder to create; epigram predict also accepts a folder with ONNX.")],
+    to: Annotated[
+        Literal["onnx", "package"],
+        typer.Option(help="package: source of a Python package with the name of the folder."),
+    ] = "onnx",
     int8: Annotated[bool, typer.Option("--int8", help="Use 8-bit weights if they are faster on this machine.")] = False,
+    version: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="Version of the package. Default: 0.1.0.")
+    ] = None,
 ) -> None:
-    """Export a model to ONNX, which runs faster and without epigram.
+    """Export a model to ONNX, which runs faster and without epigram, or as a Python package that pip installs.
 
     Example: epigram export runs/latest/model exported
     """
+    if to == "package":
+        if int8:
+            raise ParameterError(
+                "--int8 needs --to onnx; export with --int8 first, then the exported folder as a package"
+            )
+        _write_package(model, out, version or "0.1.0")
+        return
+    if version is not None:
+        raise ParameterError("--version needs --to package")
     from epigram.inference.onnx.export import export as write
 
     write(model, out, int8=int8)
     size = sum(file.stat().st_size for file in out.rglob("*")) / 1e6
     echo(f"{out}: exported ({size:.1f} MB); to predict, run: epigram predict {out} TEXT")
+
+
+def _write_package(model: Path, out: Path, version: str) -> None:
+    from epigram.inference.python_package import write_package
+
+    name, module = write_package(model, out, version=version)
+    echo(f"{out}: source of the package {name}; to install it, run: pip install {out}")
+    echo(f"then, in Python: import {module}; {module}.load()")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,6 +12,7 @@ from epigram.cli.options import (
     TABLES,
     Encoding,
     Group,
+    Hierarchy,
     Ordered,
     Separator,
     Sheet,
@@ -28,15 +30,22 @@ def main(
     file: Annotated[Path, typer.Argument(help=f"Labelled texts: {TABLES}, or a folder.")],
     out: Annotated[Path, typer.Option(help="New folder of the model; its report is beside it, as FOLDER.html.")],
     text: Text = "text",
+    pair: Annotated[
+        bool, typer.Option("--pair", help="The two columns of --text are a pair: question,answer.")
+    ] = False,
     label: Annotated[str, typer.Option(help="Column of the labels.")] = "label",
     group: Group = None,
     time: Time = None,
     slices: Slice = "",
     ordered: Ordered = None,
+    hierarchy: Hierarchy = "",
     budget: Annotated[str, typer.Option(metavar="TIME", help="Time until the model is written.")] = "1m",
     metric: Annotated[str, typer.Option(help="Score that chooses the model, as `metric` in params.yaml.")] = "auto",
     language: Annotated[Literal["zh", "en"] | None, typer.Option(help="Language. Default: detected.")] = None,
     mask: Annotated[str, typer.Option(help="Comma-separated: email, phone, id; hidden in the report.")] = "",
+    neighbors: Annotated[
+        bool, typer.Option("--neighbors", help="Write the training texts into the folder too, for `epigram explain`.")
+    ] = False,
     encoding: Encoding = None,
     separator: Separator = None,
     sheet: Sheet = None,
@@ -48,6 +57,7 @@ def main(
 
     Example: epigram fit reviews.csv --text review --label stars --out model
     """
+    echo(f"reading {file}", file=sys.stderr, flush=True)  # the imports below take seconds
     from epigram.fitting.fitted_model import check_target
 
     report = check_target(out)
@@ -58,6 +68,7 @@ def main(
     columns: dict[str, Any] = {"text": split_list(text), "label": label, "group": group, "time": time}
     order, kinds = None if ordered is None else split_list(ordered), split_list(mask)
     masking.mask(kinds)  # also in the messages of errors
-    columns |= {"ordered": order, "language": language, "mask": kinds, "slices": split_list(slices)}
-    fit(file, **columns, budget=budget, metric=score, options=options).save(out)
+    columns |= {"ordered": order, "hierarchy": hierarchy, "slices": split_list(slices)}
+    columns |= {"language": language, "mask": kinds}
+    fit(file, **columns, pair=pair, budget=budget, metric=score, options=options, neighbors=neighbors).save(out)
     echo(f'report: {report}\nmodel:  {out}  (to try it: epigram predict {out} "a text")')

@@ -14,6 +14,9 @@ def main(
     repository: Annotated[str, typer.Argument(metavar="ORG/NAME", help="Repository, created if it does not exist.")],
     model: Annotated[Path, typer.Option(help="Folder of a saved model.")] = Path("runs/latest/model"),
     private: Annotated[bool, typer.Option("--private", help="Create a private repository.")] = False,
+    training_texts: Annotated[
+        bool, typer.Option("--training-texts", help="Upload the training texts of `fit --neighbors` too.")
+    ] = False,
 ) -> None:
     """Upload a model to the Hugging Face hub, or to the server in HF_ENDPOINT, with the token in HF_TOKEN.
 
@@ -23,4 +26,4 @@ def main(
     """
     from epigram.inference.hub import push
 
-    echo(push(model, repository, private=private))
+    echo(push(model, repository, private=private, training_texts=training_texts))

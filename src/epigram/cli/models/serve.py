@@ -55,6 +55,8 @@ def main(
     from epigram.core.extras import require
 
     require("epigram serve", "serve", "fastapi", "uvicorn", "prometheus_client")
+    folders = _named(models)
+    echo(f"loading {', '.join(folders)}", file=sys.stderr, flush=True)  # the import below takes seconds, too
     from epigram.inference.server.run import serve
 
     token = os.environ.get("EPIGRAM_TOKEN", "")
@@ -64,7 +66,7 @@ def main(
         host=host, port=port, token=token, max_texts=max_texts, max_characters=max_characters, max_bytes=max_bytes,
         max_waiting=max_waiting, threads=threads or count_processors(),
     )  # fmt: skip
-    serve(_named(models), settings, min_confidence=min_confidence)
+    serve(folders, settings, min_confidence=min_confidence)
 
 
 def _named(models: list[str]) -> dict[str, Path]:

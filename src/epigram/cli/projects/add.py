@@ -12,6 +12,7 @@ from epigram.cli.options import (
     TABLES,
     Encoding,
     Group,
+    Hierarchy,
     Ordered,
     Separator,
     Sheet,
@@ -40,6 +41,7 @@ def main(
         str | None, typer.Option(metavar="TEXT", help="Separator of several labels of a text, or [] for lists.")
     ] = None,
     ordered: Ordered = None,
+    hierarchy: Hierarchy = "",
     language: Annotated[Literal["zh", "en"] | None, typer.Option(help="zh or en. Default: detected.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the data set. Default: the file name.")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace the data set, if it was added before.")] = False,
@@ -54,9 +56,11 @@ def main(
 
     Example: epigram add reviews.csv --text review --label stars
     """
+    from epigram.core.settings import dataset_of
     from epigram.data.packed import file_stem
     from epigram.data.sources.add import add_source
     from epigram.data.sources.source import read_source
+    from epigram.runner.retraining.inbox import invitation
     from epigram.runner.workspace.first_systems import write_first_systems
     from epigram.runner.workspace.settings import use_dataset
 
@@ -73,6 +77,7 @@ def main(
         slices=split_list(slices),
         label_separator=label_separator,
         ordered=None if ordered is None else split_list(ordered),
+        hierarchy=hierarchy,
         language=language,
         replace=replace,
         options=file_options(encoding, separator, sheet),
@@ -95,3 +100,5 @@ def main(
             params, source, source.rows.get("train", added.rows)
         ):
             echo(told)
+        if dataset_of(params) == source.name and (line := invitation(Path(), source)):
+            echo(line)

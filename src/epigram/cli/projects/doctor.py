@@ -28,15 +28,9 @@ def main(
         installation.packages,
         installation.git,
         machine.disk,
-        machine.memory,
-        machine.processors,
         machine.gpu,
-        machine.bfloat16,
         project.project,
-        project.locks,
-        project.data_mirror,
         project.hub_checkpoints,
-        project.prefect_server,
     ]
     results = list(run_checks(checks))
     if as_json:

@@ -28,20 +28,29 @@ def main(
 ) -> None:
     """Create a project of your own, with git and DVC initialised.
 
-    With a model of `epigram fit` and its file, `dvc repro` in the project gives the same weights. Without FOLDER, that
-    project has the name of the file.
+    With a model of `epigram fit` and its file, `epigram run` in the project gives the same weights. Without FOLDER,
+    that project has the name of the file.
 
     Example: epigram init demo && cd demo && epigram run
     """
+    from epigram.core.settings import dataset_of
     from epigram.data.packed import file_stem
+    from epigram.data.sources.source import SOURCES, load_source
     from epigram.runner.project.files import create, update
+    from epigram.runner.retraining.inbox import invitation
     from epigram.runner.workspace.fitted_project import create_project
 
     if (from_ is None) != (data is None) or (update_ and from_ is not None):
         raise ParameterError("--from needs --data, and the two cannot be combined with --update")
     if from_ is not None and data is not None:
         folder = create_project(folder or Path(file_stem(data)), model=from_, data=data)
-        echo(f"{folder}: created a project that trains {from_} again; next:\n{_change(folder)}  epigram run")
+        source = load_source(dataset_of(folder / "params.yaml"), folder / SOURCES)
+        echo(
+            f"{folder}: created a project that trains {from_} again\nnext:\n{_change(folder)}"
+            "  epigram run                       # train it again, with the same weights on this machine, and report\n"
+            "  epigram retrain                   # train a first champion; no run is needed before\n"
+            f"{invitation(folder, source)}"
+        )
         return
     if update_:
         _print_update(update(folder or Path()))

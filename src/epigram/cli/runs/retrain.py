@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,8 +45,6 @@ def main(
     actions = {"--rollback": rollback, "--show": show, "--rebuild": rebuild, "--forget": forget}
     if len(chosen := [name for name, is_given in actions.items() if is_given]) > 1:
         raise ParameterError(f"{' and '.join(chosen)} cannot be combined; use one of them")
-    for line in champion.tag_messages(root) if rollback or show else ():
-        echo(f"note: {line}", file=sys.stderr)
     if rollback:
         with champion.lock(root):
             echo(champion.rollback(root))

@@ -36,10 +36,7 @@ def main(
     ] = None,
     name: Annotated[str, typer.Option(help="Name of the run. Default: data set and time.")] = "",
     ray: Ray = "",
-    search: Annotated[
-        str,
-        typer.Option("--search", "--budget", metavar="TIME", help="First search for the best system: 90s, 20m or 1h."),
-    ] = "",
+    search: Annotated[str, typer.Option(metavar="TIME", help="First search for the best system: 90s, 20m or 1h.")] = "",
     track: Annotated[
         Literal["mlflow"] | None,
         typer.Option(help="Also log the run to MLflow, at the address in MLFLOW_TRACKING_URI (docs/tracking.md)."),

@@ -79,12 +79,12 @@ def read_value(path: Path, encoding: str) -> Any:
     """Return the value of a JSON file. Raises DataError for invalid JSON, and for an object that repeats a key."""
     try:
         with open_text(to_utf8(path, encoding)) as file:
-            return parse_json(file.read(), _unique)
+            return parse_json(file.read(), unique)
     except ValueError as error:
         raise DataError(f"{path} is not valid JSON ({error})") from None
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the object of these keys and values. Raises ValueError for a key that is there twice."""
     found = dict(pairs)
     if len(found) < len(pairs):

@@ -16,13 +16,12 @@ from epigram.core.errors import DataError
 from epigram.data.chunks import read_chunks
 from epigram.data.csv_rows import MAX_COLUMNS
 from epigram.data.decoding import to_utf8
-from epigram.data.json_columns import json_columns, span_options
+from epigram.data.json_columns import as_json, json_columns, span_options
 from epigram.data.readers import register
+from epigram.data.readers.json import unique
 from epigram.data.tables import RAW, Options, TextTableReader
 
 WHITESPACE = " \t\r\n"
-SEPARATORS = WHITESPACE + ":,"
-DECODE = json.JSONDecoder().raw_decode
 Lines = list[tuple[int, str]]  # number and content of each line that is not blank
 
 
@@ -142,31 +141,13 @@ def append_keys(lines: pl.Series, added: pl.DataFrame) -> pl.Series:
 
 
 def expand(lines: pl.Series, keys: Sequence[str]) -> pl.DataFrame:
-    """Return the `keys`, or all, of JSON objects as columns: strings as they are, any other value as its JSON text.
+    """Return the `keys`, or all, of JSON objects as columns: strings as they are, any other value as JSON.
 
     A missing key and null are missing values. Raises DataError for a repeated key.
     """
-    rows = [_raw_values(line) for line in lines]
+    try:
+        rows = [parse_json(line, unique) for line in lines]
+    except ValueError as error:
+        raise DataError(f"a line cannot be written as columns: {error}") from None
     _check_number(names := keys or list(dict.fromkeys(key for row in rows for key in row)))
-    return pl.DataFrame([pl.Series(key, [row.get(key) for row in rows], pl.String) for key in names])
-
-
-def _raw_values(line: str) -> dict[str, str | None]:
-    row = dict[str, str | None]()
-    place = _next(line, 1)
-    while line[place] != "}":
-        key, end = DECODE(line, place)
-        start = _next(line, end)
-        value, end = DECODE(line, start)
-        if key in row:
-            raise DataError(f"a line has the key {key!r} twice: {line[:80]!r}")
-        row[key] = value if isinstance(value, str) else None if value is None else line[start:end]
-        place = _next(line, end)
-    return row
-
-
-def _next(line: str, place: int) -> int:
-    """Return the place of the next key, value or bracket of a JSON object."""
-    while line[place] in SEPARATORS:
-        place += 1
-    return place
+    return pl.DataFrame([pl.Series(key, [as_json(row.get(key)) for row in rows], pl.String) for key in names])

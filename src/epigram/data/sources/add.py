@@ -15,7 +15,7 @@ from epigram.core.errors import DataError, ParameterError
 from epigram.core.files import atomic_file, sha256, write_text
 from epigram.core.yaml_edit import edit
 from epigram.data.packed import file_suffix
-from epigram.data.sources.inspection import Inspection, inspect_any
+from epigram.data.sources.inspection import ORDER_NOTE, Inspection, inspect_any
 from epigram.data.sources.source import GROWING_SUFFIX, SOURCES, SPLIT_KEYS, read_source
 from epigram.data.tables import Options, column_names
 
@@ -63,7 +63,8 @@ def with_own_keys(
     keys leave out rows, the number of rows in the file says nothing about the number that is read, so `rows` is empty.
     """
     old: Any = read_yaml(description)
-    own = {key: value for key, value in old.items() if key not in OF_FILE and not (key == "keep" and "keep" in values)}
+    told = {"keep", "hierarchy"} & values.keys()
+    own = {key: value for key, value in old.items() if key not in OF_FILE | told}
     if not keep_language:
         own["language"] = values["language"]
     read = {key: value for key, value in old["read"].items() if key not in OF_READ}
@@ -100,6 +101,7 @@ def add_source(
     slices: Sequence[str] = (),
     label_separator: str | None = None,
     ordered: Sequence[str] | None = None,
+    hierarchy: str = "",
     language: Literal["zh", "en"] | None = None,
     replace: bool = False,
     options: Options | None = None,
@@ -108,14 +110,14 @@ def add_source(
     """Describe `file`, a table or a folder with a folder per label, as the source `name`.
 
     `text`, `label`, `split`, `group`, `time` and `slices` are column names; several columns `text` are joined, and the
-    scores are also reported for each value of `slices`. If `split` is
-    None, a column of split names is used; "" is no column. `ordered` are the labels in their order. If `language` is
-    None, it is guessed. The encoding and the separator are detected, unless `options` has them, and also whether
-    quotation marks are plain characters. The description records all of these, and `names` of labels with invisible
-    characters. With `replace`, a source of this name that this function has written is replaced, and keeps the keys
-    that the user has added. Raises ParameterError for an invalid or existing name, one that ends like a growing data
-    set, or an unsuitable file type or label column, InputMissingError for a missing file, DataError for a file that
-    cannot be read.
+    scores are also reported for each value of `slices`, and for each level of labels with the separator `hierarchy`.
+    If `split` is None, a column of split names is used; "" is no column. `ordered` are the labels in their order. If
+    `language` is None, it is guessed. The encoding and the separator are detected, unless `options` has them, and also
+    whether quotation marks are plain characters. The description records all of these, and `names` of labels with
+    invisible characters. With `replace`, a source of this name that this function has written is replaced, and keeps
+    the keys that the user has added. Raises ParameterError for an invalid or existing name, one that ends like a
+    growing data set, or an unsuitable file type or label column, InputMissingError for a missing file, DataError
+    for a file that cannot be read.
     """
     description = root / SOURCES / f"{name}.yaml"
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
@@ -131,9 +133,11 @@ def add_source(
     columns: dict[str, Any] = {"text": column_names(text), "label": label, "split": split, "group": group, "time": time}
     columns |= {"label_separator": label_separator, "keep": list(slices)}
     about = f"{shown(file.name)}, added with epigram add"
-    with inspect_any(file, columns | (options or {})) as (table, found):
-        _write(table, description, found.in_order(ordered), about, language, known, root, ordered=ordered is not None)
-    return AddedSource(description, found.rows, found.notes)
+    with inspect_any(file, columns | (options or {})) as (table, inspected):
+        inspected.check_trainable(file)
+        found = inspected.in_order(ordered).with_levels(hierarchy)
+        _write(table, description, found, about, language, known, root, ordered=ordered is not None)
+    return AddedSource(description, found.rows, [*found.notes, *([ORDER_NOTE] if ordered is not None else [])])
 
 
 def _write(

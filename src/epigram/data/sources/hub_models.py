@@ -20,7 +20,6 @@ from epigram.checkpoints.hub import (
 )
 from epigram.core.errors import (
     DataError,
-    DiskError,
     EpigramError,
     InputMissingError,
     ParameterError,
@@ -46,8 +45,7 @@ def download_checkpoint(checkpoint: str) -> None:
     the hub from HF_TOKEN and HF_ENDPOINT, and also HF_HUB_OFFLINE. The folder appears only with all its files.
 
     Raises ParameterError for an invalid revision, InputMissingError for an unknown repository or commit, DataError if
-    the repository lacks a required file, SourceUnavailableError if the hub cannot be reached or a file is damaged,
-    and DiskError if there is not enough space.
+    the repository lacks a required file, SourceUnavailableError if the hub cannot be reached or a file is damaged.
     """
     if not checkpoint.startswith(HUB_PREFIX):
         return
@@ -58,7 +56,6 @@ def download_checkpoint(checkpoint: str) -> None:
     with FileLock(HUB_FOLDER / "download.lock"):
         if not is_downloaded(wanted):
             files = find_files(checkpoint)
-            _check_space(checkpoint, files)
             echo(f"downloading {checkpoint}: {describe_files(files)}")
             with translate_hub_errors(f"checkpoint {checkpoint!r}"):
                 _download(checkpoint, wanted, files)
@@ -86,11 +83,7 @@ def newest_commit(checkpoint: str) -> str:
 
 def describe_files(files: Sequence[RepoSibling]) -> str:
     """Return the number of `files` and their size."""
-    return f"{len(files)} files, {_megabytes(files):,.1f} MB"
-
-
-def _megabytes(files: Sequence[RepoSibling]) -> float:
-    return sum(file.size or 0 for file in files) / 1e6
+    return f"{len(files)} files, {sum(file.size or 0 for file in files) / 1e6:,.1f} MB"
 
 
 def _download(checkpoint: str, wanted: HubCheckpoint, files: Sequence[RepoSibling]) -> None:
@@ -119,15 +112,6 @@ def _allowed_files(checkpoint: str, published: Sequence[RepoSibling]) -> list[Re
                 "commit or a repository that has it"
             )
     return [by_name[name] for name in sorted({*weights, *(ALLOWED & by_name.keys())})]
-
-
-def _check_space(checkpoint: str, files: Sequence[RepoSibling]) -> None:
-    free, needed = shutil.disk_usage(HUB_FOLDER).free / 1e6, _megabytes(files)
-    if needed > free:
-        raise DiskError(
-            f"checkpoint {checkpoint!r} needs {needed:,.1f} MB, and the disk of {HUB_FOLDER} has {free:,.1f} MB: free "
-            "disk space and rerun"
-        )
 
 
 def _checked_sha256(checkpoint: str, folder: Path, file: RepoSibling) -> str:

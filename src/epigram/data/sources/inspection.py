@@ -15,6 +15,7 @@ import polars.selectors as cs
 
 from epigram.core.config_types import parse_integer, shown
 from epigram.core.errors import DataError, ParameterError, ReadOptionError
+from epigram.core.label_paths import check_hierarchy, hierarchy_notes
 from epigram.core.limits import list_names
 from epigram.data import tables
 from epigram.data.sources.source import CONTROL_CHARACTER, SPLIT_KEYS
@@ -26,6 +27,10 @@ from epigram.data.validation.label_checks import label_notes, list_notes, rows_b
 from epigram.text.dataset.language import Language
 from epigram.text.lines import BOM
 
+ORDER_NOTE = (
+    "only the metrics quadratic_kappa and mean_absolute_error use the order of the labels; name one by --metric of "
+    "epigram fit, or by metric in params.yaml"
+)
 HAN = r"[\u4e00-\u9fff]"
 # names of columns that are likely to have splits
 SPLIT_COLUMNS = {"split", "set", "fold", "partition", "subset", "usage", "is_train", "is_test", "数据集"}
@@ -52,6 +57,7 @@ class Inspection:
     splits: dict[str, list[str]]
     notes: list[str]
     keep: list[str] = field(default_factory=list)  # columns to keep
+    hierarchy: str = ""  # separator of levels in the labels
 
     def in_order(self, ordered: Sequence[str] | None) -> Inspection:
         """Return the inspection with its labels `ordered`. Raises ParameterError unless these are its labels."""
@@ -62,6 +68,28 @@ class Inspection:
                 f"--ordered lists {', '.join(ordered)}; the labels of the texts are {', '.join(self.labels)}"
             )
         return replace(self, labels=list(ordered))
+
+    def check_trainable(self, file: Path | str) -> None:
+        """Raise DataError for fewer than two labels, ParameterError for a column that is unlikely to hold labels."""
+        found, column = len(self.labels), self.read.get("label")
+        if found < 2 and self.task != "tokens":
+            raise DataError(
+                f"{file} has {self.rows} rows with the labels {self.labels} in {column!r}; expected at least two labels"
+            )
+        if found > 20 and found * 2 > self.rows:
+            raise ParameterError(
+                f"--label is {column!r}, but this column of {file} has {found} different values in {self.rows} rows; "
+                "choose the column with the labels"
+            )
+
+    def with_levels(self, separator: str) -> Inspection:
+        """Return the inspection with the `separator` of levels in its labels; "" adds a note if they look like paths.
+
+        Raises ParameterError if no label contains the separator.
+        """
+        check_hierarchy(separator, self.labels, "--hierarchy")
+        notes = [] if separator else hierarchy_notes(self.labels)
+        return replace(self, hierarchy=separator, notes=[*self.notes, *notes])
 
     def description(self, name: str, about: str, files: list[dict[str, str]], language: str | None) -> dict[str, Any]:
         """Return the content of a source's description; a given `language` replaces the guessed one."""
@@ -77,6 +105,7 @@ class Inspection:
             "labels": self.labels,
             "rows": {"all": self.rows},
             **({"keep": self.keep} if self.keep else {}),
+            **({"hierarchy": self.hierarchy} if self.hierarchy else {}),
         }
 
 
@@ -97,9 +126,8 @@ def inspect_any(path: Path, options: Options) -> Iterator[tuple[Path, Inspection
 def inspect(file: Path, options: Options) -> Inspection:
     """Inspect `file`, of which `options` name the columns; without `split`, a column with the names of splits is used.
 
-    `keep` lists further columns. Raises DataError for a file that cannot be read, with unknown splits or with fewer
-    than two labels, ParameterError for a column that is unlikely to hold labels, or for one of `keep` that is missing,
-    InputMissingError for a missing file.
+    `keep` lists further columns. Raises DataError for a file that cannot be read or with unknown splits, ParameterError
+    for a column of `keep` that is missing, InputMissingError for a missing file.
     """
     keep = list(options.get("keep") or [])
     read = tables.detect(file, {key: value for key, value in options.items() if value and key != "keep"})
@@ -141,7 +169,7 @@ def inspect(file: Path, options: Options) -> Inspection:
         rows=frame.height,
         language=guess_language(frame["text"]),
         task="multi" if any(len(each) != 1 for each in lists) else "single",
-        labels=_sort_labels([label for label in visible if label], frame.height, options["label"], file),
+        labels=_sort_labels([label for label in visible if label], file),
         splits=splits,
         notes=[
             *notes,
@@ -275,18 +303,11 @@ def _count_labels(column: pl.Series) -> dict[tuple[str, ...], int]:
     return {tuple(value) if is_list else (value,): rows for value, rows in counted}
 
 
-def _sort_labels(found: list[str], rows: int, column: str, file: Path) -> list[str]:
-    """Return the labels, numbers sorted by value. Raise an error if the column is unlikely to hold labels."""
-    if len(found) < 2:
-        raise DataError(f"{file} has {rows} rows with the labels {found} in {column!r}; expected at least two labels")
+def _sort_labels(found: list[str], file: Path) -> list[str]:
+    """Return the labels, numbers sorted by value. Raises DataError for a label with a control character."""
     if invalid := sorted(label for label in found if CONTROL_CHARACTER.search(label)):
         raise DataError(
             f"{file} has the label {shown(repr(invalid[0]))} with a control character; remove the character"
-        )
-    if len(found) > 20 and len(found) * 2 > rows:
-        raise ParameterError(
-            f"--label is {column!r}, but this column of {file} has {len(found)} different values in {rows} "
-            "rows; choose the column with the labels"
         )
     return in_usual_order(found)
 

@@ -116,6 +116,7 @@ class Source(SourceSection):
     splits: dict[Split, list[str]] = field(default_factory=dict)  # file names, or values of the split column
     labels: list[str] = field(default_factory=list)  # labels in order; if empty, the sorted labels of the texts
     label_names: dict[str, str] = field(default_factory=dict)  # label → its name in the texts' language
+    hierarchy: str = ""  # separator of levels in the labels, such as / in goods/phone
     rows: dict[Literal["train", "dev", "test", "all"], int] = field(default_factory=dict)  # expected counts
     keep: list[str] = field(default_factory=list)  # additional columns to keep
     text_columns: list[str] = field(default_factory=list)  # columns of new tables, if not those in `read`

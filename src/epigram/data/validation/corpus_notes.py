@@ -17,6 +17,7 @@ MAX_LABELS = 8  # labels listed in a sentence
 
 RULE_PHRASES = {
     violations.EMPTY: "without text",
+    violations.NO_LABEL: "without a label",
     violations.REPLACEMENT: "with the replacement character U+FFFD, a sign of a wrong encoding",
     violations.DUPLICATE: "that repeat the text and the label of an earlier row of their split",
     violations.CONFLICT: "with the text but not the label of another row of their split",

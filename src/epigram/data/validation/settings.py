@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from epigram.core.config_types import Folds, OpenShare, Positive, Range, Seed, Strict
 
 Action = Literal["report", "drop", "fail"]
+Removal = Literal["drop", "fail"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,6 +16,7 @@ class ValidateSettings(Strict):
     """Handling of imperfect rows, and the splits to create if the source has none."""
 
     on_empty: Action = "fail"  # a row without a text
+    on_unlabelled: Removal = "fail"  # a row without a label
     on_replacement: Action = "report"  # U+FFFD, the result of a wrong decoding; a NUL byte always fails
     on_duplicate: Action = "report"  # the same text and label more than once in a split
     on_conflict: Action = "report"  # the same text with different labels

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from epigram.core.config_types import parse_integer
 from epigram.core.errors import DataError, ParameterError
+from epigram.core.label_paths import check_hierarchy
 from epigram.data.sources.source import check_named_labels
 from epigram.data.validation import corpus_notes, violations
 from epigram.data.validation.cross_row_rules import (
@@ -80,6 +81,7 @@ def validate(
     scan = scan_rows(rows, source.task, declared, tokens=labels_tokens(rows.schema))
     labels = list(declared) or _sorted_labels(scan.index.labels)
     check_named_labels(source, labels, f"data/sources/{source.name}.yaml")
+    check_hierarchy(source.hierarchy, labels, f"data/sources/{source.name}.yaml: hierarchy")
     actions = violations.actions_of(settings)
     results = apply_rules(scan, labels, settings.min_per_class, actions, inferred=tokens_only)
     repeated, label_codes = scan.index.repeated, scan.index.labels
@@ -196,7 +198,7 @@ def _output_parts(
         is_leaked[leaking], flagged[name] = True, len(leaking)
 
     def finish(name: str, batch: pl.DataFrame) -> pl.DataFrame:
-        columns, row = batch.select("row", pl.exclude("row", "file", "line", "split")), batch["row"].to_numpy()
+        columns, row = batch.select("row", pl.exclude("row", "split")), batch["row"].to_numpy()
         if name != "train":
             return columns.with_columns(in_train=pl.Series(is_leaked[row], dtype=pl.Boolean))
         return columns if fold is None else columns.with_columns(fold=pl.Series(fold[row]))
@@ -226,6 +228,7 @@ def _describe_corpus(
         notes=notes,
         dev_in_train=flagged["dev"],
         test_in_train=flagged["test"],
+        hierarchy=source.hierarchy,
     )
 
 

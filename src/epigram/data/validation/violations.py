@@ -35,6 +35,7 @@ UNSEEN_TOKEN_LABEL = "token label missing from train"
 
 SETTINGS = {
     EMPTY: "on_empty",
+    NO_LABEL: "on_unlabelled",
     REPLACEMENT: "on_replacement",
     DUPLICATE: "on_duplicate",
     CONFLICT: "on_conflict",
@@ -120,7 +121,7 @@ def _summary_line(fatal: pl.DataFrame) -> str:
     )
     violated = ", ".join(f"{number:,} × {rule}" for rule, number in count_by_rule(fatal).items())
     choices = [f"validate.{SETTINGS[rule]}" for rule in count_by_rule(fatal) if rule in SETTINGS]
-    remedy = f", or set {', '.join(choices)} to drop or report" if choices else ""
+    remedy = f", or set {', '.join(choices)} to drop in params.yaml" if choices else ""
     return f"{fatal.height:,} violation{'s' * (fatal.height > 1)} in {where}: {violated}; fix the data{remedy}"
 
 

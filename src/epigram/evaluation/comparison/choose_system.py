@@ -4,7 +4,7 @@ The best system has the highest development score; if scores are equal, fewer pa
 development score does not differ significantly from the best is tied with it. By default the cheapest tied system is
 chosen if it needs at most half of the best one's FLOPs per text, unless the best needs next to none; FLOPs are the same
 on every machine. With `prefer: best`, the tied system with the lowest log loss on dev is chosen, which depends less on
-chance than the score.
+chance than the score; a system is left out of this choice if experience on other data ranks it below another tied one.
 
 An ensemble has to earn its cost: unless it is better than the best single system by more than the standard error of
 the paired difference, it is ranked after that system and is not chosen.
@@ -12,7 +12,7 @@ the paired difference, it is ranked after that system and is not chosen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
@@ -35,6 +35,7 @@ class Ranking:
     tied places that can be chosen, and `cheapest` the cheapest possible place. `replaced` are the places of the best
     and the tied systems that the chosen system is preferred to, whatever their scores. `refused` has the place of an
     ensemble that does not earn its cost, and `error` is the standard error of its difference to the best single system.
+    `outdone` are the places that are not chosen because experience ranks their systems below a tied one.
     """
 
     ranked: Sequence[ScoredSystem]
@@ -46,10 +47,16 @@ class Ranking:
     replaced: list[int]
     refused: list[int]
     error: float
+    outdone: list[int]
 
 
-def decide(systems: Sequence[ScoredSystem], alpha: float, prefer: Preference) -> Ranking:
-    """Rank the systems on dev, test each against the best, and choose one."""
+def decide(
+    systems: Sequence[ScoredSystem], alpha: float, prefer: Preference, expected: Mapping[str, float] | None = None
+) -> Ranking:
+    """Rank the systems on dev, test each against the best, and choose one.
+
+    `expected` are the accuracies of systems by experience, which `prefer: best` takes into account.
+    """
     by_score = sorted(systems, key=lambda each: rank(each.metrics, _score(each)))
     ranked, refused, error = _earned(by_score)
     on_dev = against(ranked, 0, [each.dev for each in ranked], alpha)
@@ -57,10 +64,12 @@ def decide(systems: Sequence[ScoredSystem], alpha: float, prefer: Preference) ->
     # The random baseline, the only system without parameters, is tied with all others on a few rows.
     possible = [n for n in tied if _price(ranked[n].metrics)[1] and n not in refused]
     cheapest = min(possible, key=lambda n: _price(ranked[n].metrics), default=None)
-    place = _likeliest(ranked, [0, *possible]) if prefer == "best" else _cheaper(ranked, cheapest)
+    likely = _unless_worse_by_experience(ranked, [0, *possible], (prefer == "best" and expected) or {})
+    outdone = [n for n in (0, *possible) if n not in likely]
+    place = _likeliest(ranked, likely) if prefer == "best" else _cheaper(ranked, cheapest)
     preferred = _likelier if prefer == "best" else _much_cheaper
-    replaced = [n for n in (0, *tied) if n in refused or preferred(ranked[place], ranked[n])]
-    return Ranking(ranked, on_dev, tied, possible, cheapest, place, replaced, refused, error)
+    replaced = [n for n in (0, *tied) if n in refused or n in outdone or preferred(ranked[place], ranked[n])]
+    return Ranking(ranked, on_dev, tied, possible, cheapest, place, replaced, refused, error, outdone)
 
 
 def _earned(ranked: Sequence[ScoredSystem]) -> tuple[Sequence[ScoredSystem], list[int], float]:
@@ -89,11 +98,20 @@ def rank(metrics: Metrics, score: float) -> tuple[float, int, str]:
     return (-rounded, median_low(seed.cost.parameters for seed in metrics.seeds), metrics.system)
 
 
+def _unless_worse_by_experience(
+    ranked: Sequence[ScoredSystem], places: Sequence[int], expected: Mapping[str, float]
+) -> list[int]:
+    """Return the places without the systems for which less is expected than for another one of them."""
+    known = {n: expected[name] for n in places if (name := ranked[n].metrics.system) in expected}
+    most = max(known.values(), default=0.0)
+    return [n for n in places if known.get(n, most) == most]
+
+
 def _likeliest(ranked: Sequence[ScoredSystem], places: Sequence[int]) -> int:
-    """Return the place in `places` whose system has the lowest loss; 0, the best system, if that has no loss."""
+    """Return the place in `places` whose system has the lowest loss; the first place if its system has no loss."""
     losses = {n: ranked[n].dev_loss for n in places}
     known = {n: loss for n, loss in losses.items() if loss is not None}
-    return min(known, key=lambda n: known[n]) if 0 in known else 0
+    return min(known, key=lambda n: known[n]) if places[0] in known else places[0]
 
 
 def _cheaper(ranked: Sequence[ScoredSystem], cheapest: int | None) -> int:

@@ -31,13 +31,14 @@ def compare(
     alpha: float,
     prefer: Preference = "cheapest",
     unranked: Mapping[str, Unranked] | None = None,
+    expected: Mapping[str, float] | None = None,
 ) -> Summary:
     """Rank the systems, test each against the best and choose. Raises DataError if their evaluated rows differ.
 
     Without a test split, the score and the interval of the chosen system are out of fold, less the expected optimism.
     The `unranked` are students whose development score is not their own, each with the reason: if train has folds, the
     out-of-fold scores are of models that learned without the teacher; and a teacher of other data may have learned dev.
-    They are compared on a test split only.
+    They are compared on a test split only. `expected` are the accuracies of systems by experience; see `decide`.
     Of each evaluation, only the metrics and the rows' scores are kept, so that an iterator that reads one after another
     has the predictions of one system in memory at a time.
     """
@@ -45,7 +46,7 @@ def compare(
     systems = list(map(scored_system, evaluations))  # `map` keeps no evaluation while it asks for the next
     check_same_rows([(each.metrics.system, each.truth) for each in systems])
     candidates = [each for each in systems if each.metrics.system not in unranked]
-    decision = decide(candidates, alpha, prefer)
+    decision = decide(candidates, alpha, prefer, expected)
     ranked, place, on_dev = decision.ranked, decision.place, decision.on_dev
     best = ranked[0].metrics
     listed = [*ranked, *(each for each in systems if each.metrics.system in unranked)]
@@ -153,6 +154,8 @@ def _test_scores(metrics: Metrics) -> dict[str, float]:
         **asdict(metrics.test),
         **{f"sentence_{name}": value for name, value in sentences.items()},
         **{f"token_{name}": value for name, value in words.items()},
+        **{f"level_{each.level}_accuracy": each.accuracy.value for each in metrics.levels},
+        **{f"level_{each.level}_macro_f1": each.macro_f1.value for each in metrics.levels},
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from epigram.evaluation.metrics.primary import is_loss
 
@@ -87,15 +86,3 @@ def format_range(shares: Sequence[float]) -> str:
 def join_names(names: Sequence[str]) -> str:
     """Join names: "a", "a and b", "a, b and c"."""
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
-
-
-def short(value: Any) -> str:
-    """Format any value for a table: 0.83312 → "0.8331", 1234567 → "1,234,567", None → "–"."""
-    if type(value) not in (int, float):
-        return "–" if value is None else str(value)
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
-
-
-def signed(difference: float | None) -> str:
-    """Format a difference with its sign: 0.01234 → "+0.01234", -5 → "-5", None → ""."""
-    return "" if difference is None else f"{'+' if difference > 0 else ''}{short(difference)}"

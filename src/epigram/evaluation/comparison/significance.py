@@ -67,11 +67,17 @@ def _resampled_mean(scores: Floats, generator: np.random.Generator) -> Floats:
 
 def p_value(a: ScoredRows, b: ScoredRows) -> float:
     """Return the p-value of two systems on the same rows: McNemar's test where it applies, else the bootstrap."""
+    counts = differing_rows(a, b)
+    return paired_bootstrap(a, b) if counts is None else mcnemar(*counts)
+
+
+def differing_rows(a: ScoredRows, b: ScoredRows) -> tuple[int, int] | None:
+    """Return how many rows only system a and only system b gets right; None where McNemar's test does not apply."""
     if isinstance(a, RowScores) and isinstance(b, RowScores):
         one_run_each = len(a.gained) == len(b.gained) == 1
         if one_run_each and a.right_or_wrong and b.right_or_wrong:
-            return mcnemar(int((a.gained > b.gained).sum()), int((a.gained < b.gained).sum()))
-    return paired_bootstrap(a, b)
+            return int((a.gained > b.gained).sum()), int((a.gained < b.gained).sum())
+    return None
 
 
 def holm(p_values: Floats) -> Floats:

@@ -34,7 +34,7 @@ def describe(
     ahead = any(rows[n].dev_score > rows[0].dev_score for n in decision.refused)
     choice = _best(chosen, seed, metric, ahead)
     if decision.place:
-        choice = _tied(chosen, rows[0], seed, metric, prefer, texts)
+        choice = _tied(chosen, rows[0], seed, metric, _reason(chosen, rows[0], decision, prefer), texts)
     where = "on the test set"
     if of_choice is not None:
         less = f", {'plus' if is_loss(metric) else 'less'} the expected optimism of the choice, "
@@ -59,10 +59,16 @@ def _best(chosen: Row, seed: int, metric: str, ensemble_ahead: bool) -> str:
     )
 
 
-def _tied(chosen: Row, best: Row, seed: int, metric: str, prefer: Preference, texts: int) -> str:
-    why = f"It needs {abbreviate(chosen.flops)} FLOPs per text instead of {abbreviate(best.flops)}"
-    if prefer == "best":
-        why = f"It has the lowest development log loss, {chosen.dev_loss:.4g} instead of {best.dev_loss:.4g},"
+def _reason(chosen: Row, best: Row, decision: Ranking, prefer: Preference) -> str:
+    """Return why a system is chosen that is tied with the best one."""
+    if prefer != "best":
+        return f"It needs {abbreviate(chosen.flops)} FLOPs per text instead of {abbreviate(best.flops)}"
+    if 0 in decision.outdone:
+        return "On other data with as many texts it is the better one,"
+    return f"It has the lowest development log loss, {chosen.dev_loss:.4g} instead of {best.dev_loss:.4g},"
+
+
+def _tied(chosen: Row, best: Row, seed: int, metric: str, why: str, texts: int) -> str:
     own, other = (score_text(metric, row.dev_score, "%") for row in (chosen, best))
     return (
         f"Use {chosen.system} (seed {seed}): {texts:,} development texts cannot separate its {title_of(metric)}, "

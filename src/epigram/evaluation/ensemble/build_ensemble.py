@@ -108,6 +108,7 @@ def build(
             labels=first.labels,
             metric=recorded_metric(first),
             plain=first.labels.index(first.plain) if first.plain else 0,
+            hierarchy=first.hierarchy,
         ),
         seeds=[seed.seed for seed in first.seeds],
         dev=dev,

@@ -94,7 +94,7 @@ PRIMARY = {
     "cost": RegisteredMetric("cost per text", cost_rows, ("single",), loss=True),
     "token_f1": RegisteredMetric("token F1", micro_f1_rows, ()),  # tokens.py adds up the words of the rows
 }
-OF_ORDER = {"quadratic_kappa", "mean_absolute_error"}  # need labels in an order
+OF_ORDER = {"quadratic_kappa", "mean_absolute_error"}  # names of the metrics that need labels in an order
 OF_TASK: dict[Task, str] = {"single": "accuracy", "multi": "micro_f1"}
 TASK_METRIC = PrimaryMetric(AUTO, micro_f1_rows)  # accuracy with one label per text, else micro-F1
 

@@ -19,6 +19,7 @@ from epigram.evaluation.comparison.formats import percent
 from epigram.evaluation.quality.learning_curve import LearningCurve
 
 SUSPECTS, NEAR_DUPLICATES, LEARNING_CURVE = "suspects.csv", "near_duplicates.csv", "learning_curve.json"
+JUDGE = 0.5  # errors of predictions that can judge labels, at most, in errors of the commonest label for every text
 QUALITY = "quality.json"  # the findings as `examine` writes them
 FILES = (SUSPECTS, NEAR_DUPLICATES, LEARNING_CURVE)
 
@@ -27,7 +28,8 @@ FILES = (SUSPECTS, NEAR_DUPLICATES, LEARNING_CURVE)
 class Suspect:
     """A row whose label is suspected; `margin` is p(likely label) − p(given label)."""
 
-    row: int
+    file: str
+    line: int
     label: str
     likely_label: str
     margin: float
@@ -38,9 +40,11 @@ class Suspect:
 class Pair:
     """Two rows with similar texts and different labels."""
 
-    row: int
+    file: str
+    line: int
     label: str
-    other_row: int
+    other_file: str
+    other_line: int
     other_label: str
     similarity: float
     text: str
@@ -54,6 +58,7 @@ class DataQuality:
     rows: int  # training rows
     judged: int = 0  # rows whose labels were compared with predictions
     accuracy: float = 0.0  # accuracy of the predictions
+    commonest: float = 0.0  # share of the commonest label in the judged rows
     compared: int = 0  # different texts that were compared with each other
     suspects: list[Suspect] = field(default_factory=list)
     expected_wrong: float = 0.0  # upper estimate of the number of suspects whose label is wrong
@@ -62,6 +67,11 @@ class DataQuality:
     curve: LearningCurve | None = None
     reason: str = ""  # why no labels were judged
     curve_reason: str = ""  # why there is no learning curve
+
+    @property
+    def can_judge(self) -> bool:
+        """Whether the predictions are good enough to tell wrong labels from hard texts."""
+        return 1 - self.accuracy <= JUDGE * (1 - self.commonest)
 
 
 def write_quality(folder: Path, quality: DataQuality) -> None:
@@ -102,12 +112,15 @@ def describe_quality(quality: DataQuality) -> str:
 
 def outlook(curve: LearningCurve) -> str:
     """Return what to expect of twice the training rows, as a sentence."""
-    doubled = curve.doubled
-    interval = f"95% interval {percent(doubled.low)} to {percent(doubled.high)}"
-    change = f"{percent(curve.now)}% now, {percent(doubled.value)}% with twice the rows ({interval})"
+    gain = curve.gain
+    change = f"from {percent(curve.now)}% to {percent(curve.doubled.value)}%, {100 * gain.value:+.1f} points"
+    interval = f"95% interval {100 * gain.low:+.1f} to {100 * gain.high:+.1f}"
     saying = {
-        "helps": "More labels are expected to help",
-        "unclear": "Whether more labels would help is unclear",
-        "flat": "More labels are not expected to help",
+        "helps": "More labelled texts are expected to help",
+        "unclear": "Whether more labelled texts would help is unclear",
+        "flat": "More labelled texts are not expected to help",
     }[curve.outlook]
-    return f"{saying}: the accuracy of a quick linear model, not of the chosen one, is {change}"
+    return (
+        f"{saying}: with twice the training texts, the accuracy of a quick linear model, not the chosen one, goes "
+        f"{change} ({interval})"
+    )

@@ -49,8 +49,8 @@ def examine_train(corpus: ValidatedCorpus, settings: ExamineSettings) -> DataQua
 
 
 def sample_train(corpus: ValidatedCorpus, most: int) -> pl.DataFrame:
-    """Return at most `most` rows of train, drawn with a fixed seed, in order: row, text, label and LOOSE."""
-    sampled = corpus.frame("train", "row", "text", "label", most=most)
+    """Return at most `most` rows of train, drawn with a fixed seed, in order: file, line, text, label and LOOSE."""
+    sampled = corpus.frame("train", "file", "line", "text", "label", most=most)
     short = pl.col(LOOSE).str.slice(0, CHARACTERS)
     return sampled.with_columns(loose_text().alias(LOOSE)).with_columns(short)
 
@@ -62,9 +62,11 @@ def _near_duplicates(different: pl.DataFrame, corpus: ValidatedCorpus, similarit
     first, second = (different[places[:MAX_PAIRS]].to_dicts() for places in (found.first, found.second))
     pairs = [
         Pair(
-            row=one["row"],
+            file=one["file"],
+            line=one["line"],
             label=one["label"],
-            other_row=other["row"],
+            other_file=other["file"],
+            other_line=other["line"],
             other_label=other["label"],
             similarity=cosine,
             text=one["text"],
@@ -86,15 +88,16 @@ def _judge(judged: pl.DataFrame, corpus: ValidatedCorpus, found: dict[str, Any])
     features = text_features(judged["text"].str.slice(0, CHARACTERS).to_list(), corpus.language, len(names))
     predicted = predict_out_of_fold(features, labels, folds, shares_of(judged.height, len(names)), classes=len(names))
     suspects = find_suspects(predicted.probabilities, labels)
-    lines = judged[suspects.rows].to_dicts()
+    rows = judged[suspects.rows].drop(LOOSE).to_dicts()
     curve, curve_reason = _curve(predicted, folds, found["rows"])
     return DataQuality(
         **found,
         judged=judged.height,
         accuracy=float(1.0 - predicted.wrong[-1].mean()),
+        commonest=float(np.bincount(labels).max() / len(labels)),
         suspects=[
-            Suspect(row=line["row"], label=line["label"], likely_label=names[likely], margin=margin, text=line["text"])
-            for line, likely, margin in zip(lines, suspects.likely.tolist(), suspects.margin.tolist(), strict=True)
+            Suspect(**row, likely_label=names[likely], margin=margin)
+            for row, likely, margin in zip(rows, suspects.likely.tolist(), suspects.margin.tolist(), strict=True)
         ],
         expected_wrong=float(wrong_probability(predicted.probabilities, labels, suspects).sum()),
         curve=curve,

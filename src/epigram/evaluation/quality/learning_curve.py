@@ -39,7 +39,7 @@ class PowerLaw:
 
 @dataclass(frozen=True, kw_only=True)
 class LearningCurve:
-    """Accuracy at each size of the training set, the fitted law, and the accuracy to expect with twice the rows.
+    """Accuracy at each size of the training set, the fitted law, and what to expect with twice the rows.
 
     `outlook` says whether twice the rows are expected to raise the accuracy: `flat` if the interval ends less than
     SMALL_GAIN above the accuracy of today, `helps` if the law falls beyond its error.
@@ -53,6 +53,7 @@ class LearningCurve:
     rows: int  # training rows of the corpus
     now: float  # fitted accuracy of a training on all of them
     doubled: Interval  # accuracy with twice the rows
+    gain: Interval  # difference of this accuracy to `now`
     outlook: Outlook
 
     def expected(self, rows: float) -> float:
@@ -80,6 +81,7 @@ def learning_curve(sizes: Floats, wrong: Bools, folds: Ints, rows: int) -> Learn
         rows=rows,
         now=now,
         doubled=interval,
+        gain=gain,
         outlook="flat" if interval.high < now + SMALL_GAIN else "helps" if gain.low > 0 else "unclear",
     )
 

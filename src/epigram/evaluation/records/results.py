@@ -169,6 +169,16 @@ class Slice:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LevelScores:
+    """Test scores of a level of labels that are paths; level 1 has the `labels` before the first separator."""
+
+    level: int
+    labels: int
+    accuracy: Interval
+    macro_f1: Interval
+
+
+@dataclass(frozen=True, kw_only=True)
 class Mistake:
     """Wrong prediction with the model's `probability` for it (multi-label: for its most confident wrong decision).
 
@@ -182,6 +192,24 @@ class Mistake:
     predicted: list[str]
     probability: float
     words: list[tuple[int, int, float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordFaithfulness:
+    """Mean fall of a label's probability without the words with the highest scores, over the `rows` explained errors.
+
+    `comprehensiveness` and `random_comprehensiveness` are as in inference.predictors.explanation.
+    """
+
+    method: str
+    rows: int
+    comprehensiveness: float
+    random_comprehensiveness: float
+
+    @property
+    def clear(self) -> bool:
+        """Whether the top words lower the probability more than twice as much as random words."""
+        return self.comprehensiveness > 2 * max(0.0, self.random_comprehensiveness)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,6 +288,7 @@ class Metrics:
     reliability: list[Bin]
     slices: list[Slice]
     mistakes: list[Mistake]
+    faithfulness: WordFaithfulness | None = None  # how well the words explain the mistakes, if any is explained
     tokens: TokenMetrics | None = None
     sentence_f1: Interval | None = None
     test_sentences: SentenceScores | None = None
@@ -267,6 +296,8 @@ class Metrics:
     coverage: list[Coverage] = field(default_factory=list)  # empty for multi-label, which has a threshold per label
     decision: Decision = "threshold"  # selection of the labels of a multi-label text
     cost: dict[str, dict[str, float]] | None = None  # prices, where the score is `cost`
+    hierarchy: str = ""  # separator of the levels in the labels
+    levels: list[LevelScores] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)

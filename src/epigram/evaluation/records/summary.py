@@ -42,8 +42,8 @@ class Row:
     after pruning. `token_*` and `span_f1` are of the test words, None if the system labels no words. `dev_loss` is the
     log loss on dev. `megabytes` is the size of the saved model. Speed is None until a run adds the speed of its
     machine, so that the same data give the same summary everywhere. `scores` has every metric on test by name, a metric
-    of words with the prefix `token_` and one of the text labels without the plain one with `sentence_`; empty in the
-    summary of an older version.
+    of words with the prefix `token_`, one of the text labels without the plain one with `sentence_`, and one of a level
+    of the labels with `level_1_`; empty in the summary of an older version.
     """
 
     system: str

@@ -29,10 +29,11 @@ def explain(
     """Return how much the words of each text speak for `label`, by default the most probable one.
 
     `method` is weights, attention, gradients or occlusion; auto chooses by the kind of the model. With `faithfulness`,
-    each explanation is tested by predictions for the text without some of its words. Raises ParameterError for a
+    each explanation is tested by predictions for the text without some of its words. If the model was saved with its
+    training texts, each explanation has the nearest ones. Raises ParameterError for a
     `label` that the model does not have, and for a method that does not fit the model.
     """
-    listed = list_texts(texts)
+    listed = list_texts(texts, predictor.join)
     if label is not None and label not in predictor.labels:
         raise ParameterError(f"{predictor.folder} has no label {label!r}; its labels are {', '.join(predictor.labels)}")
     chosen = choose_method(predictor, method)
@@ -40,6 +41,9 @@ def explain(
     explained = _explain(predictor, filled, chosen, label) if filled else []
     if faithfulness:
         explained = with_faithfulness(predictor, explained)
+    if filled and predictor.neighbors is not None:
+        similar = predictor.neighbors.find(filled)
+        explained = [replace(each, similar=nearest) for each, nearest in zip(explained, similar, strict=True)]
     found = iter(explained)
     nothing = Explanation(text="", label=label or "", probability=0.0, method=chosen, words=[])
     return [next(found) if strip(text) else replace(nothing, text=text) for text in listed]

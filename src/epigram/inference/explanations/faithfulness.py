@@ -19,6 +19,7 @@ from epigram.inference.predictors.explanation import Explanation, Faithfulness
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)  # shares of the words that are deleted
 RANDOM = 10  # random orders of the words, for comparison
+PREDICTIONS = (1 + RANDOM) * len(SHARES)  # shortened texts that are predicted for each text
 
 
 def measure(predictor: BasePredictor, explanations: Sequence[Explanation], *, seed: int = 0) -> list[Faithfulness]:
@@ -26,11 +27,13 @@ def measure(predictor: BasePredictor, explanations: Sequence[Explanation], *, se
 
     All shortened texts are predicted together. The random orders depend on `seed` only.
     """
+    if not explanations:
+        return []
     generator = np.random.default_rng(seed)
     orders = [_orders(explanation, generator) for explanation in explanations]
     texts = (text for each, rows in zip(explanations, orders, strict=True) for text in _shortened(each, rows))
     places = [predictor.labels.index(explanation.label) for explanation in explanations]
-    labels = np.repeat(places, (1 + RANDOM) * len(SHARES))
+    labels = np.repeat(places, PREDICTIONS)
     found = probabilities_of(predictor, texts, labels).reshape(len(explanations), 1 + RANDOM, len(SHARES))
     return [
         Faithfulness(
@@ -46,7 +49,7 @@ def measure(predictor: BasePredictor, explanations: Sequence[Explanation], *, se
 
 def with_faithfulness(predictor: BasePredictor, explanations: Sequence[Explanation]) -> list[Explanation]:
     """Return the explanations with their faithfulness."""
-    found = measure(predictor, explanations) if explanations else []
+    found = measure(predictor, explanations)
     return [replace(each, faithfulness=measured) for each, measured in zip(explanations, found, strict=True)]
 
 

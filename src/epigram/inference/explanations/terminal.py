@@ -45,6 +45,11 @@ def styled(explanation: Explanation) -> Text:
         text.append(f"  {explanation.base:+8.3f}  without the words\n", "dim")
     if explanation.faithfulness is not None:
         text.append(f"  {explanation.faithfulness.summary}\n", "dim")
+    if explanation.similar:
+        text.append("  similar training texts\n", "dim")
+    for each in explanation.similar:
+        text.append(f"  {each.similarity:8.3f}  ").append(_clean(", ".join(each.labels) or "–"), "bold")
+        text.append(f"  {_clean(each.text)}\n")
     return text
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from epigram.core.arrays import Integers, lengths_of, ranges
+from epigram.core.pairs import PAIR
 from epigram.text.dataset.segmenter import tokenizer_with
 from epigram.text.tokens.characters import WHITESPACE, strip
 
@@ -27,11 +28,11 @@ def find_words(text: str, language: str) -> Integers:
     Chinese words are found by jieba; English words are runs of letters and digits, with their apostrophes.
     """
     if language != "zh":
-        spans = [match.span() for match in ENGLISH_WORD.finditer(text)]
+        spans = [match.span() for match in ENGLISH_WORD.finditer(text) if match[0] != PAIR]
         return np.array(spans, np.int64).reshape(-1, 2)
     words = list(tokenizer_with({}).cut(text))
     ends = np.cumsum(lengths_of(words))
-    visible = np.array([bool(strip(word)) for word in words], np.bool_)
+    visible = np.array([bool(strip(word)) and word != PAIR for word in words], np.bool_)
     return np.stack([ends - lengths_of(words), ends], axis=1)[visible]
 
 

@@ -6,7 +6,6 @@ The folder has model.onnx in place of model.safetensors; its other files are cop
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import warnings
 from collections.abc import Iterator
@@ -46,10 +45,7 @@ def export(folder: Path, out: Path, *, int8: bool = False) -> None:
     float32 graph, and if `out` exists or is inside `folder`; MissingPackageError if a package is not installed.
     """
     folder = folder.resolve()  # `runs/latest` may be moved to another model during the export
-    if os.path.lexists(out):
-        raise ParameterError(f"{out} already exists; choose another folder, or delete it")
-    if out.resolve().is_relative_to(folder):
-        raise ParameterError(f"{out} is inside the model's folder, which allows no other files; choose another folder")
+    manifest.check_new_folder(folder, out)
     require("export", "onnx", *PACKAGES)
     if is_ensemble(folder):
         saved, origin = ensemble.load(folder), manifest.read_facts(folder).get(PROVENANCE, {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,7 @@ class BasePredictor(ABC):
 
         Raises ParameterError for a single string instead of several, and for a text that is not a string.
         """
-        listed = list_texts(texts)
+        listed = list_texts(texts, self.join)
         return self._probabilities(listed) if listed else np.zeros((0, len(self.labels)), dtype=np.float32)
 
     def predict(self, texts: Iterable[str]) -> list[TextPrediction]:
@@ -146,7 +147,7 @@ class BasePredictor(ABC):
 
         Raises ParameterError as `probabilities` does.
         """
-        listed = list_texts(texts)
+        listed = list_texts(texts, self.join)
         found = iter(self._predict(filled) if (filled := list(filter(strip, listed))) else [])
         nothing = TextPrediction([], 0.0, dict.fromkeys(self.labels, 0.0), [])
         return [next(found) if strip(text) else nothing for text in listed]
@@ -165,6 +166,11 @@ class BasePredictor(ABC):
         found: list[Explanation] = module.explain(self, texts, method=method, label=label, faithfulness=faithfulness)
         return found
 
+    @cached_property
+    def neighbors(self) -> Any:
+        """The training texts that were saved with the model, as `explain` searches them; None if there are none."""
+        return import_module("epigram.inference.explanations.neighbors").read_neighbors(self)
+
     def choose(self, probabilities: NDArray[np.float32]) -> Ints:
         """Return the place of the label that probabilities (..., C) choose, of several labels the most probable one."""
         return choose_labels(probabilities, self.prices)
@@ -174,6 +180,15 @@ class BasePredictor(ABC):
         found = {"labels": answer.labels} if self.multi else {"label": answer.label if answer.labels else None}
         words = {"words": [asdict(word) for word in answer.words]} if answer.words else {}
         return {**found, "probabilities": answer.probabilities, **words}
+
+    @abstractmethod
+    def embed(self, texts: Iterable[str]) -> NDArray[np.float32]:
+        """Return the vectors (N, D) of `texts` in the model's encoder, of length 1: their products are cosines.
+
+        A vector is the mean of the states of the last layer. An ensemble has the vectors of the member with the
+        largest weight among its members with an encoder. Raises ParameterError for a model without an encoder, for an
+        exported one, and as `probabilities` does.
+        """
 
     @abstractmethod
     def _probabilities(self, texts: list[str]) -> NDArray[np.float32]:
@@ -204,8 +219,8 @@ class BasePredictor(ABC):
             )
 
 
-def list_texts(texts: object) -> list[str]:
-    """Return the strings of an iterable as a list.
+def list_texts(texts: object, join: str = " ") -> list[str]:
+    """Return the strings of an iterable as a list; a tuple has the values of several text columns, which are joined.
 
     Raises ParameterError for a single string, for what is no iterable, for a mapping or a table, whose iteration gives
     names instead of texts, and for a text that is not a string.
@@ -215,7 +230,7 @@ def list_texts(texts: object) -> list[str]:
         raise ParameterError(f"expected a list of texts, found a single {kind}; pass a list: [text]")
     if not isinstance(texts, Iterable) or isinstance(texts, Mapping) or hasattr(texts, "columns"):
         raise ParameterError(f"expected a list of texts, found {kind}; pass a list, or one column of a table")
-    listed = list(texts)
+    listed = [join.join(map(str, text)) if isinstance(text, tuple) else text for text in texts]
     for position, text in enumerate(listed):
         if not isinstance(text, str):
             raise ParameterError(

@@ -11,6 +11,7 @@ from torch import nn
 
 from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
+from epigram.core.pairs import PAIR
 from epigram.models.batches import UNLABELLED, TextBatches
 from epigram.models.text_template import TextTemplate, character_count
 from epigram.nn.layers.attention.pos_weighting import reads_pos_weight
@@ -72,6 +73,7 @@ def data_spec_of(view: View, max_length: int, pretrained: Path | None = None) ->
         mask_id=view.mask_id if prompted else None,
         prefix_ids=tuple(view.prefix_ids),
         suffix_ids=tuple(view.suffix_ids),
+        pairs=view.join == PAIR,
         pos_weight=torch.tensor(view.pos_weight()),
         label_counts=_label_counts(view),
         token_labels=tuple(view.token_labels),

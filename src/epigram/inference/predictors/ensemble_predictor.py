@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from epigram.evaluation.ensemble.weights import Blend
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
 from epigram.inference.predictors.predictor import Predictor
 from epigram.models import ensemble
+from epigram.models.classifier import NeuralClassifier
 from epigram.models.devices import AUTO
 from epigram.models.manifest import require_unchanged
 from epigram.models.precision import Precision
@@ -42,6 +44,16 @@ class EnsemblePredictor(BasePredictor):
         self.language, self.text_columns, self.join = first.language, first.text_columns, first.join
         self.room = min(member.room for member in self.members)
         self.encoder = self.members[int(self.blend.weights.argmax())].encoder
+
+    @property
+    def embedder(self) -> Predictor:
+        """The member whose vectors are used: of the largest weight, among members with an encoder if there are any."""
+        ranked = zip(self.members, self.blend.weights.tolist(), strict=True)
+        return max(ranked, key=lambda each: (isinstance(each[0].saved.model, NeuralClassifier), each[1]))[0]
+
+    def embed(self, texts: Iterable[str]) -> NDArray[np.float32]:
+        """Return the vectors (N, D) of `texts` in the encoder of a member; see `BasePredictor.embed`."""
+        return self.embedder.embed(texts)
 
     def _probabilities(self, texts: list[str]) -> NDArray[np.float32]:
         return self._blend([member.run(texts)[0].probabilities for member in self.members])

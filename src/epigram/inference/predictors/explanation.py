@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 Method = Literal["weights", "attention", "gradients", "occlusion"]
@@ -43,12 +43,22 @@ class Faithfulness:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SimilarText:
+    """Training text with its labels, and the cosine similarity of its vector to the vector of another text."""
+
+    text: str
+    labels: list[str]
+    similarity: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Explanation:
     """Scores of the words of a text for one label, which the model predicts with `probability`.
 
     The unit of the scores depends on the `method`; docs/explain.md describes it. `base` is the model's score without
     the words: base and scores sum to the score of the label. It is None if the method has none. `faithfulness` is None
-    unless it was asked for. `words` is empty for a text of nothing but whitespace, which has no label.
+    unless it was asked for. `similar` has the nearest training texts, the nearest one first, if they are saved with the
+    model. `words` is empty for a text of nothing but whitespace, which has no label.
     """
 
     text: str
@@ -58,6 +68,7 @@ class Explanation:
     words: list[WordScore]
     base: float | None = None
     faithfulness: Faithfulness | None = None
+    similar: list[SimilarText] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as values for JSON."""

@@ -153,12 +153,11 @@ THREADS = 2  # CPU threads
 SECONDS = 1.0  # a slower model predicts no more texts than necessary
 
 
-def milliseconds_per_text(folder: Path, texts: Sequence[str], count: int) -> float:
-    """Return the median milliseconds of predicting one text at a time, on the CPU with at most two threads.
+def milliseconds_per_text(predictor: Predictor, texts: Sequence[str], count: int) -> float:
+    """Return the median milliseconds of predicting one text at a time by a predictor on the CPU, with two threads.
 
     The time includes the tokenization. At most `count` of the `texts`, evenly spaced, are predicted.
     """
-    predictor = Predictor(folder, device="cpu")
     some = [texts[row] for row in np.linspace(0, len(texts) - 1, min(count, len(texts))).astype(int)]
     with _threads(min(THREADS, count_processors())):
         return milliseconds(lambda number: predictor.predict([some[number]]), len(some), seconds=SECONDS)

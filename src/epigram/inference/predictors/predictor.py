@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 
 from epigram.core.arrays import Ragged
 from epigram.core.errors import DataError, ParameterError
-from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction, Word, words_of
+from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction, Word, list_texts, words_of
 from epigram.inference.predictors.runtimes import NgramModel, OnnxModel, open_graph
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import NeuralClassifier
 from epigram.models.devices import AUTO, find_device
-from epigram.models.manifest import require_unchanged
+from epigram.models.manifest import require_unchanged, stamps
 from epigram.models.precision import Precision, prepare_for_inference
 from epigram.models.predict import Predicted, predict
 from epigram.models.serialization import Saved, load
+from epigram.models.vectors import text_vectors
 from epigram.text.dataset.pos_words import PosWords, WordWeights
 from epigram.text.tokens.alignment import PositionedTokens
 from epigram.text.tokens.characters import leading_whitespace, strip
@@ -44,7 +45,7 @@ class Predictor(BasePredictor):
     ) -> None:
         with require_unchanged(folder):
             self.saved: Saved = load(folder, open_graph)
-            tokenizer = load_tokenizer(folder / "tokenizer.json")
+            tokenizer, self.stamps = load_tokenizer(folder / "tokenizer.json"), stamps(folder)
         saved = self.saved
         multi: bool = saved.model.multi
         rule: dict[str, Any] = {"multi": multi, "min_confidence": min_confidence, "prices": saved.prices}
@@ -54,8 +55,8 @@ class Predictor(BasePredictor):
             saved.model.to(self.device)
             if precision == "auto":
                 prepare_for_inference(saved.model)
-        self.encoder = TextEncoder(tokenizer)
         frame = self.saved.frame
+        self.encoder = TextEncoder(tokenizer, frame.join)
         self.language, self.text_columns, self.join = frame.language, frame.text_columns, frame.join
         self.room, self.default_word_label = frame.room, next(iter(frame.token_labels), "")
         characters = frame.characters
@@ -75,6 +76,14 @@ class Predictor(BasePredictor):
         if same or not isinstance(self.saved.model, NeuralClassifier):
             return self
         return Predictor(self.folder, precision="fp32", device="cpu")
+
+    def embed(self, texts: Iterable[str]) -> NDArray[np.float32]:
+        """Return the vectors (N, D) of `texts` in the encoder; see `BasePredictor.embed`."""
+        model = self.saved.model
+        if not isinstance(model, NeuralClassifier):
+            kind = "is exported" if isinstance(model, OnnxModel) else "has no encoder"
+            raise ParameterError(f"{self.folder} {kind}, so its texts have no vectors; use a model with an encoder")
+        return text_vectors(model, self.batches(list_texts(texts, self.join)), self.precision)
 
     def batches(self, texts: Sequence[str]) -> TextBatches:
         """Return `texts` in the model's input format."""

@@ -30,6 +30,7 @@ class OnnxModel:
     """
 
     training = False
+    own_threads = True  # a session uses all of its threads for each batch
     required: ClassVar[set[str]] = {"ids", "valid"}
     optional: ClassVar[set[str]] = {"characters", "word_weight"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from http import HTTPStatus
 
 from pydantic import ValidationError
@@ -23,9 +24,14 @@ def error_body(status: int, message: str) -> bytes:
     return to_json({"error": {"status": status, "type": HTTPStatus(status).phrase, "message": message}})
 
 
-def first_problem(error: ValidationError) -> str:
-    """Return the first problem of an invalid body in one line, such as `texts.0: Input should be a valid string`."""
+def first_problem(error: ValidationError, fields: Iterable[str]) -> str:
+    """Return the first problem of an invalid body in one line, such as `texts.0: Input should be a valid string`.
+
+    For an unknown field, the known `fields` are listed.
+    """
     problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ".".join(map(str, problem["loc"]))
-    text = f"{where}: {problem['msg']}" if where else problem["msg"]
+    unknown = problem["type"] == "extra_forbidden"
+    message = f"unknown field; expected {', '.join(fields)}" if unknown else problem["msg"]
+    text = f"{where}: {message}" if where else message
     return " ".join(text.split())

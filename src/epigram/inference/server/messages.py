@@ -49,8 +49,16 @@ class ScoreAnswer(BaseModel):
     score: float
 
 
+class SimilarAnswer(BaseModel):
+    """A training text with its labels, and the cosine similarity to the text."""
+
+    text: str
+    labels: list[str]
+    similarity: float
+
+
 class ExplainAnswer(BaseModel):
-    """Words of a text that speak for a label and against it, by the named method."""
+    """Words of a text that speak for a label and against it, by the named method, and the nearest training texts."""
 
     model: str
     text: str
@@ -59,6 +67,7 @@ class ExplainAnswer(BaseModel):
     method: str
     words: list[ScoreAnswer]
     base: float | None = None
+    similar: list[SimilarAnswer] = []
 
 
 class WordAnswer(BaseModel):
@@ -133,7 +142,7 @@ def read_request(body: bytes, settings: ServerSettings) -> tuple[list[str], str]
     try:
         asked = PredictRequest.model_validate_json(body)
     except ValidationError as error:
-        raise RequestError(422, first_problem(error)) from None
+        raise RequestError(422, first_problem(error, PredictRequest.model_fields)) from None
     texts = asked.listed()
     if len(texts) > settings.max_texts:
         raise RequestError(422, f"{len(texts):,} texts; at most {settings.max_texts:,} are allowed in a request")
@@ -148,7 +157,7 @@ def read_explain_request(body: bytes) -> ExplainRequest:
     try:
         asked = ExplainRequest.model_validate_json(body)
     except ValidationError as error:
-        raise RequestError(422, first_problem(error)) from None
+        raise RequestError(422, first_problem(error, ExplainRequest.model_fields)) from None
     if len(asked.text) > EXPLAINED_CHARACTERS:
         raise RequestError(
             422, f"the text has {len(asked.text):,} characters; at most {EXPLAINED_CHARACTERS:,} are explained"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from torch import nn
 
@@ -20,16 +20,12 @@ from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 class ConvolutionConfig(WeightedEncoderSettings):
     """Settings of the encoder: width of the token vectors, filters per window size, and window sizes in tokens."""
 
+    reads_whole_text: ClassVar[bool] = False
+
     embedding: Positive = 128
     filters: Positive = 256
     sizes: Sizes = field(default_factory=lambda: [2, 3, 4])
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
-
-    @property
-    def reach(self) -> tuple[int, int]:
-        """A window of even size extends one token further to the right."""
-        largest = max(self.sizes)
-        return (largest - 1) // 2, largest // 2
 
     def state_width(self, context: DataSpec) -> int:
         """Return the number of features."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from torch import nn
 
@@ -19,13 +19,10 @@ from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 class EmbeddingConfig(WeightedEncoderSettings):
     """Settings of the encoder; `width` is the width of a token vector."""
 
+    reads_whole_text: ClassVar[bool] = False
+
     width: Positive = 300
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
-
-    @property
-    def reach(self) -> tuple[int, int]:
-        """A state depends on its own token only."""
-        return 0, 0
 
 
 class EmbeddingEncoder(Encoder, settings=EmbeddingConfig):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from torch import nn
 
@@ -20,17 +20,11 @@ from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 class FastTextConfig(WeightedEncoderSettings):
     """Settings of the encoder; n-grams of all `orders` (values of n) are hashed into `buckets` shared vectors."""
 
+    reads_whole_text: ClassVar[bool] = False
+
     width: Positive = 32
     orders: Annotated[list[Annotated[int, Range(ge=2)]], DISTINCT] = field(default_factory=lambda: [2, 3])
     buckets: Positive = 50_000
-
-    @property
-    def reach(self) -> tuple[int, int]:
-        """A state depends on its own token.
-
-        N-grams do not count: one of a prompt's last word and a text's first word is too rare to learn.
-        """
-        return 0, 0
 
 
 class FastTextEncoder(Encoder, settings=FastTextConfig):

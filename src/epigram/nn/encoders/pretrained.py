@@ -162,6 +162,8 @@ class PretrainedEncoder(Encoder):
         replace_dropout(backbone, nn.Dropout, Dropout)
         self.config: PretrainedConfig = settings
         self.backbone, self.width = backbone, config.hidden_size
+        segments = context.pairs and getattr(config, "type_vocab_size", 0) > 1
+        self.separator = context.suffix_ids[-1] if segments and context.suffix_ids else None
 
     @property
     def settings(self) -> PretrainedConfig:
@@ -210,5 +212,12 @@ class PretrainedEncoder(Encoder):
         texts = {"input_ids": tokens.ids} if tokens.vectors is None else {"inputs_embeds": tokens.vectors}
         weight = token_weights(self.pos_weight, tokens)
         weights = {} if weight is None else {"token_weight": weight}
+        segments = {} if self.separator is None else {"token_type_ids": segment_ids(tokens.ids, self.separator)}
         mask = None if key_mask(tokens.valid, tokens.full) is None else tokens.valid.long()
-        return self.backbone(**texts, **weights, attention_mask=mask, return_dict=True, **outputs)
+        return self.backbone(**texts, **weights, **segments, attention_mask=mask, return_dict=True, **outputs)
+
+
+def segment_ids(ids: Tensor, separator: int) -> Tensor:
+    """Return 0 up to the first `separator` of each text, and 1 after it, (B, L)."""
+    found = (ids == separator).long()
+    return (found.cumsum(1) > found).long()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -25,14 +25,11 @@ class RegionConfig(WeightedEncoderSettings):
     position of its region.
     """
 
+    reads_whole_text: ClassVar[bool] = False
+
     width: Positive = 128
     radius: Count = 3
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.2
-
-    @property
-    def reach(self) -> tuple[int, int]:
-        """A state depends on its region."""
-        return self.radius, self.radius
 
 
 class RegionEncoder(Encoder, settings=RegionConfig):

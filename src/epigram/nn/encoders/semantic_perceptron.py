@@ -72,6 +72,7 @@ class SemanticPerceptronConfig(WeightedEncoderSettings):
     """
 
     has_layers: ClassVar[bool] = True
+    reads_whole_text: ClassVar[bool] = False
 
     width: Positive = 64
     hidden: Positive = 512
@@ -79,11 +80,6 @@ class SemanticPerceptronConfig(WeightedEncoderSettings):
     dropout: Annotated[float, Range(ge=0.0, lt=1.0)] = 0.3
     order: Order = "random"
     average: Annotated[Positive, Only("order", "random")] = 1  # number of random orders averaged at inference
-
-    @property
-    def reach(self) -> tuple[int, int] | None:
-        """Without an order, a state depends on its own token only."""
-        return (0, 0) if self.order == "none" else None
 
 
 class SemanticPerceptronEncoder(Encoder, settings=SemanticPerceptronConfig):

@@ -40,11 +40,13 @@ class SentenceEncoderConfig(EncoderSettings):
             return encoder
         folder = checkpoint_folder(context.checkpoint)
         verify_checkpoint(context.checkpoint)
+        weights = read_weights(folder, context.vocabulary)
         try:
-            encoder.load_state_dict(read_weights(folder, context.vocabulary))
+            encoder.load_state_dict(weights)
         except RuntimeError as error:
             reason = str(error).splitlines()[-1].strip()
             raise DataError(f"{folder}/{FILE} is not a checkpoint of a Universal Sentence Encoder ({reason})") from None
+        encoder.table.codes = weights["table.codes"]  # never trained: all encoders of a process share it
         return encoder
 
     @property

@@ -84,6 +84,11 @@ class PromptConfig(FusionConfig):
                 "head: prompt needs a view with prompt: true and a tokenizer with a mask token; use such a view, or "
                 "head linear"
             )
+        if not encoder.reads_whole_text:
+            raise ValueError(
+                "head: prompt reads the states of the masks, which depend on few tokens of the text with "
+                f"{encoder.kind}; use another encoder, for example transformer, or head linear"
+            )
         if self.soft and (context.mask_id in context.suffix_ids or set(context.prefix_ids) <= {context.mask_id}):
             raise ValueError(
                 "head.soft trains the words before the text, but the prompt has its words or masks elsewhere; remove "
@@ -95,24 +100,6 @@ class PromptConfig(FusionConfig):
                 f"head.gamma is {gamma}, which weighs two masks, but the prompt has one; remove gamma, or the preset "
                 "that sets it, or use a template with two masks"
             )
-        check_reach(context, encoder, gamma)
-
-
-def check_reach(context: DataSpec, encoder: EncoderSettings, gamma: float) -> None:
-    """Raise ValueError if the state of no mask that the head reads depends on the text, so that it would be ignored."""
-    if encoder.reach is None:
-        return
-    (left, right), prefix, mask = encoder.reach, context.prefix_ids, context.mask_id
-    masks = [("right", right, len(prefix) - place) for place, token in enumerate(prefix) if token == mask]
-    masks += [("left", left, place + 1) for place, token in enumerate(context.suffix_ids) if token == mask]
-    read = {1.0: masks[:1], 0.0: masks[1:2]}.get(gamma, masks[:2])  # a weight of 0 removes the other mask
-    side, reach, distance = min(read, key=lambda each: each[2] - each[1])
-    if distance > reach:
-        raise ValueError(
-            "head: prompt reads the states of the masks, which do not depend on the text with this encoder: a state "
-            f"depends on at most {reach} tokens to its {side}, and the text is {distance} to the {side} of the nearest "
-            "mask that the head reads; use another encoder, for example transformer, or head linear"
-        )
 
 
 class PromptHead(Head, settings=PromptConfig):

@@ -13,17 +13,19 @@ from epigram.nn.layers.dropout import Dropout
 from epigram.nn.layers.types import DataSpec, Tokens
 
 GROUPS = 17  # the rows v with the same v mod 17 share scale and offset
+RANDOM_ROWS = 257  # different rows of random codes; more would take longer than to load a checkpoint
 
 
 class QuantizedEmbedding(nn.Module):
     """Token vectors scale · code + offset, with codes from 0 to 255: (B, L) → (B, L, E).
 
-    The table (V, E) is not trained. Without a checkpoint the codes are random, so that vectors are between -1 and 1.
+    The table (V, E) is not trained. Without a checkpoint the codes are random, so that vectors are between -1 and 1;
+    they repeat after RANDOM_ROWS rows.
     """
 
     def __init__(self, rows: int, width: int) -> None:
         super().__init__()
-        self.register_buffer("codes", torch.empty(rows, width, dtype=torch.uint8).random_(0, 256))
+        self.register_buffer("codes", _random_codes(rows, width))
         self.register_buffer("scale", torch.full((GROUPS,), 2 / 255))
         self.register_buffer("offset", torch.full((GROUPS,), -1.0))
         self.codes: Tensor
@@ -34,6 +36,14 @@ class QuantizedEmbedding(nn.Module):
         """Return the vectors of `ids` (B, L)."""
         group = ids % GROUPS
         return self.codes[ids].to(self.scale.dtype) * self.scale[group].unsqueeze(-1) + self.offset[group].unsqueeze(-1)
+
+
+def _random_codes(rows: int, width: int) -> Tensor:
+    """Return random codes (rows, width) that repeat after RANDOM_ROWS rows."""
+    if torch.get_default_device().type == "meta":  # repetition on it imports SymPy
+        return torch.empty(rows, width, dtype=torch.uint8)
+    some = torch.empty(min(rows, RANDOM_ROWS), width, dtype=torch.uint8).random_(0, 256)
+    return some.repeat(-(-rows // RANDOM_ROWS), 1)[:rows]
 
 
 Positions = Literal["none", "sinusoidal", "learned"]

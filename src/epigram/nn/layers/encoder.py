@@ -22,16 +22,12 @@ class EncoderSettings(Strict):
     keeps_tokens: ClassVar[bool] = True  # whether there is one state per token
     pooled: ClassVar[bool] = False  # whether there is one state per text
     has_layers: ClassVar[bool] = False  # whether layers can be removed
+    reads_whole_text: ClassVar[bool] = True  # whether each state depends on all tokens of the text
 
     @property
     def several_states(self) -> bool:
         """Whether a head may read more than one state of a token side by side."""
         return self.has_layers
-
-    @property
-    def reach(self) -> tuple[int, int] | None:
-        """How many tokens to its left and right a state depends on besides its own; None if there is no limit."""
-        return None
 
     def build(self, context: DataSpec) -> Any:
         """Build the encoder for the data that `context` describes."""

@@ -102,6 +102,7 @@ class DataSpec:
     mask_id: int | None = None
     prefix_ids: tuple[int, ...] = ()  # ids before every text: the prompt
     suffix_ids: tuple[int, ...] = ()  # ids after every text
+    pairs: bool = False  # a text has two sides; an encoder with segments reads the last of `suffix_ids` between them
     pos_weight: Tensor | None = None  # (V,)
     label_counts: Tensor | None = None  # (C,) training texts with each label, if `multi`
     vectors: Tensor | None = None  # (V, E) pretrained token vectors; a row of NaN if there is none

@@ -161,7 +161,7 @@ class Layer(nn.Module):
 
 
 class Embeddings(nn.Module):
-    """Sum of the token, position and segment-0 embeddings, with layer norm: (B, L, D) → (B, L, D)."""
+    """Sum of the token, position and segment embeddings, with layer norm: (B, L, D) → (B, L, D)."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -172,9 +172,9 @@ class Embeddings(nn.Module):
         self.LayerNorm = LayerNorm(width, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout_prob)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the states (B, L, D) of token vectors `x` (B, L, D)."""
-        offsets = self.position_embeddings.weight[: x.shape[1]] + self.token_type_embeddings.weight[0]  # (L, D)
+    def forward(self, x: Tensor, segments: Tensor | int = 0) -> Tensor:
+        """Return the states (B, L, D) of token vectors `x` (B, L, D) with their `segments` (B, L)."""
+        offsets = self.position_embeddings.weight[: x.shape[1]] + self.token_type_embeddings.weight[segments]
         out: Tensor = self.dropout(self.LayerNorm(x + offsets))
         return out
 
@@ -199,14 +199,17 @@ class Bert(nn.Module):
         attention_mask: Tensor | None,
         input_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
+        token_type_ids: Tensor | int = 0,
         **options: Any,
     ) -> Output:
         """Encode `input_ids` (B, L) or token vectors `inputs_embeds` (B, L, D); `attention_mask` is 1 for real tokens.
 
-        Without a mask, all tokens are real. `options` goes to `attend`, which reads `output_attentions` and
-        `token_weight` (B, L). The output always contains the states of all layers.
+        Without a mask, all tokens are real. `token_type_ids` (B, L) are the segments. `options` goes to
+        `attend`, which reads `output_attentions` and `token_weight` (B, L). The output always contains the states of
+        all layers.
         """
-        x = self.embeddings(self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds)
+        vectors = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
+        x = self.embeddings(vectors, token_type_ids)
         mask = None if attention_mask is None else attention_mask.bool()[:, None, None, :]
         states, weights = [x], []
         layers: Any = self.encoder["layer"]

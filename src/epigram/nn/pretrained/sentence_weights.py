@@ -35,7 +35,7 @@ def read_weights(folder: Path, rows: int) -> dict[str, Tensor]:
 def _read(path: Path, rows: int, changed: int) -> dict[str, Tensor]:
     """Read the weights; `changed` is the time of the file's last change, in nanoseconds."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(path, allow_pickle=False) as file:  # noqa: TID251
             state = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in _state(file, rows).items()}
     except READ_ERRORS as error:
         raise DataError(f"{path} is not a checkpoint of a Universal Sentence Encoder ({error})") from None

@@ -28,8 +28,6 @@ from epigram.process.display import one_line
 from epigram.runner.champions.champion_refs import (
     add_to_index,
     check_not_checked_out,
-    check_not_locked,
-    exists,
     index_run,
     resolve,
     shared_folder,
@@ -148,20 +146,6 @@ def _commit(root: Path, number: int) -> str:
     raise InputMissingError(f"the branch 'champion' has no champion {number}; fetch its whole history")
 
 
-def tag_messages(root: Path) -> list[str]:
-    """Return a message about each champion whose tag is missing or is at another commit."""
-    messages = []
-    for commit, each in _commits(root):
-        name, found = tag(each.number).removeprefix("refs/tags/"), commit_of(root, tag(each.number))
-        if found != commit:
-            fault = "is at another commit" if found else "is missing"
-            messages.append(
-                f"the tag {name} {fault}; the branch 'champion' decides; to repair it: "
-                f"git tag --force --annotate --message 'champion {each.number}' {name} {commit}"
-            )
-    return messages
-
-
 def rolled_back(root: Path, model: str) -> int | None:
     """Return the number of the champion that has the model hash `model` and was replaced by a rollback, or None."""
     entries = history(root)
@@ -172,15 +156,13 @@ def rolled_back(root: Path, model: str) -> int | None:
 def check_can_promote(root: Path) -> None:
     """Raise ParameterError if no new champion can be recorded.
 
-    This is the case if runs/champion is no link, the branch is checked out, a killed git has left the lock file of the
-    branch or of the next tag, or the next tag already exists.
+    This is the case if runs/champion is no link, the branch is checked out, or the next tag already exists.
     """
     latest = current(root)
     last = latest.number if latest else 0
     check_is_link(root / "runs" / "champion")
     check_not_checked_out(root, BRANCH)
-    check_not_locked(root, BRANCH, tag(last + 1))
-    if exists(root, tag(last + 1)):
+    if resolve(root, tag(last + 1)):
         name = tag(last + 1).removeprefix("refs/tags/")
         raise ParameterError(
             f"the tag '{name}' already exists, but the branch 'champion' ends with champion {last}; "

@@ -5,33 +5,23 @@ All refs are given by their full names, such as refs/heads/champion.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
-from epigram.runner.git import commit_of, git
+from epigram.runner.git import git
 from epigram.runner.workspace.workspace import SHARED_FOLDERS
-
-LOCK_SECONDS = 1.0  # time after which a lock file is not that of a running git
 
 
 def resolve(root: Path, ref: str) -> str | None:
-    """Return the commit of a ref, None if there is no such ref.
+    """Return the commit of a ref, or the object of a tag; None if there is no such ref.
 
-    Raises DataError if the ref exists, but its file or its commit cannot be read, for example after a power cut.
+    `git rev-parse` is not asked: it takes a tag refs/tags/refs/heads/champion, which any fetch brings, for the branch.
     """
-    commit = commit_of(root, ref)
-    if not exists(root, ref):
-        return None
-    if commit is None:
-        raise DataError(
-            f"git cannot read the commit of {ref}; copy the lost object from a clone (git fsck names it), or set the "
-            f"ref to an earlier entry: rm -f {_path(root, ref)} && git update-ref {ref} COMMIT"
-        )
-    return commit
+    found = git(root, "for-each-ref", "--format=%(refname) %(objectname)", ref)
+    return dict(line.split(" ") for line in found.splitlines()).get(ref)
 
 
 def shared_folder(root: Path) -> Path:
@@ -41,38 +31,10 @@ def shared_folder(root: Path) -> Path:
     return root / ".epigram"
 
 
-def exists(root: Path, ref: str) -> bool:
-    """Return whether git has the ref, even if the ref or its commit is damaged.
-
-    `git rev-parse` is not asked: it takes a tag refs/tags/refs/heads/champion, which any fetch brings, for the branch.
-    """
-    with suppress(InputMissingError):  # there is no repository
-        return _path(root, ref).is_file() or ref in git(root, "for-each-ref", "--format=%(refname)", ref).splitlines()
-    return False
-
-
 def check_not_checked_out(root: Path, branch: str) -> None:
     """Raise ParameterError if the branch is checked out: moving it would make all files look edited."""
     if f"branch {branch}" in git(root, "worktree", "list", "--porcelain").splitlines():
         raise ParameterError("the branch 'champion' is checked out, but retraining moves it; switch to another branch")
-
-
-def check_not_locked(root: Path, *refs: str) -> None:
-    """Raise ParameterError if there is a lock file of a ref: git would refuse to move the ref, after the training.
-
-    A running git has the lock for some milliseconds, so a lock file counts only if it stays.
-    """
-    for ref in refs:
-        lock, end = _path(root, f"{ref}.lock"), time.monotonic() + LOCK_SECONDS
-        while lock.exists() and time.monotonic() < end:
-            time.sleep(LOCK_SECONDS / 50)
-        if lock.exists():
-            raise ParameterError(f"{lock} was left by a killed git; if no git command runs: rm {lock}")
-
-
-def _path(root: Path, name: str) -> Path:
-    """Return the path of a file in git's folder."""
-    return root / git(root, "rev-parse", "--git-path", name)
 
 
 def output_hash(workspace: Path, path: str) -> str:

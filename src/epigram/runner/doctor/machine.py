@@ -1,4 +1,4 @@
-"""Checks of the machine: disk, memory, processors and GPU."""
+"""Checks of the machine: disk and GPU."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from epigram.core.errors import DiskError, ParameterError, TryAgainError
-from epigram.core.machine import count_processors
+from epigram.core.errors import DiskError, ParameterError
 from epigram.runner.doctor.installation import CheckResult, problem
 
 GIB = 1 << 30
 MIN_DISK, ENOUGH_DISK = 1 * GIB, 5 * GIB  # free bytes of the disk; a run of the default systems writes below 1 GiB
-MIN_MEMORY, ENOUGH_MEMORY = 1 * GIB, 4 * GIB  # two stages in parallel use about 2 GiB
-MEMINFO = Path("/proc/meminfo")
 
 
 def disk() -> Iterator[CheckResult]:
@@ -28,26 +25,6 @@ def disk() -> Iterator[CheckResult]:
         )
     else:
         yield CheckResult("disk", "ok", found)
-
-
-def memory() -> Iterator[CheckResult]:
-    """Check the available memory of the machine (Linux)."""
-    if not MEMINFO.is_file():
-        return
-    values = dict(line.split(":", 1) for line in MEMINFO.read_text(encoding="utf-8").splitlines())
-    available = int(values["MemAvailable"].split()[0]) * 1024
-    found = f"{available / GIB:,.1f} GiB available"
-    if available < MIN_MEMORY:
-        yield problem("memory", found, "close other programs, or run with --max-parallel 1", TryAgainError)
-    elif available < ENOUGH_MEMORY:
-        yield CheckResult("memory", "warning", found, "run with --max-parallel 1")
-    else:
-        yield CheckResult("memory", "ok", found)
-
-
-def processors() -> Iterator[CheckResult]:
-    """Name the number of processors that this process may use."""
-    yield CheckResult("processors", "ok", f"{count_processors()}")
 
 
 def gpu() -> Iterator[CheckResult]:
@@ -74,14 +51,3 @@ def gpu() -> Iterator[CheckResult]:
     else:
         fix = f"update the driver to one for CUDA {torch.version.cuda}, and check CUDA_VISIBLE_DEVICES"
         yield CheckResult("gpu", "warning", f"{build} cannot use the GPU", fix)
-
-
-def bfloat16() -> Iterator[CheckResult]:
-    """Check whether bfloat16 products are fast; without them training is slower, and otherwise the same."""
-    import torch
-
-    from epigram.models.precision import has_fast_bf16
-
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    fast = has_fast_bf16(device)
-    yield CheckResult("bfloat16", "ok", f"{'used' if fast else 'not supported, float32 is used'} ({device})")

@@ -189,7 +189,7 @@ def outcome_of(target: str, code: int, outcome_file: Path, last_lines: deque[str
     """
     found = read_outcome(outcome_file)
     if found is not None and bool(found.code) == bool(code):
-        return replace(found, stage=found.stage or target)
+        return replace(found, stage=found.stage or target, output=tuple(last_lines) if code else ())
     if code == 0:
         return Outcome(stage=target)
     summary = f"exit code {code}"

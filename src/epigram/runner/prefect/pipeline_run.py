@@ -29,7 +29,7 @@ from epigram.runner.runs import publish, reservations
 from epigram.runner.runs.publish import Run, StageResult
 from epigram.runner.scheduling.gpus import GpuPool, stages_per_gpu, visible_gpus
 from epigram.runner.scheduling.planned_systems import read_systems
-from epigram.runner.scheduling.slots import Schedule, Slots, expected_seconds, set_needs
+from epigram.runner.scheduling.slots import Schedule, Slots, set_needs
 from epigram.runner.workspace import overrides
 from epigram.runner.workspace.request import Request
 from epigram.runner.workspace.workspace import Workspace, open_workspace
@@ -53,6 +53,7 @@ class PipelineRun:
     ) -> None:
         self.request, self.workspace, self.name = request, workspace, name
         self._started_at, self._until = started_at, until
+        self._futures: Futures = {}
         self._prepare()
 
     def _prepare(self) -> None:
@@ -73,13 +74,11 @@ class PipelineRun:
 
     def _slots(self) -> Slots:
         """Return the slots of the run, which its stages take in the order of their remaining paths."""
-        workspace = self.workspace
-        seconds = expected_seconds(self.graph, workspace.main / "runs", workspace.dataset)
         total = self.request.max_parallel or os.cpu_count() or 1
         names = () if self.request.ray else visible_gpus()
         self._available = ray_cluster.gpus_per_node() if self.request.ray else len(names)
         pool = GpuPool(names, sharing=stages_per_gpu())
-        return Slots(total, schedule=Schedule(self.graph, seconds), gpus=pool)
+        return Slots(total, schedule=Schedule(self.graph), gpus=pool)
 
     def _set_needs_after(self, stage: str) -> None:
         """When the data have been validated, set what the other stages need."""
@@ -98,6 +97,7 @@ class PipelineRun:
 
         The caller adds the future of each task to `futures`.
         """
+        self._futures = futures
         submit = ray_cluster.ready_stages if self.request.ray else all_stages
         from epigram.runner.dvc.adapter import sort_lock_file_on_exit
 
@@ -139,8 +139,13 @@ class PipelineRun:
         """Write runs/NAME/ and create the artifacts of the dashboard; return the result of the run."""
         run = self.result()
         folder = publish.write_run(run, self.graph, self.workspace)
-        publish.create_artifacts(run, self.graph, folder)
+        publish.create_artifacts(run, self.graph, folder, self._log_of(run.failure))
         return run
+
+    def _log_of(self, failed: Outcome | None) -> str:
+        """Return the address of the log of a stage, relative to a page of the dashboard; it has no known host."""
+        future = self._futures.get(failed.stage) if failed else None
+        return f"../../runs/task-run/{future.task_run_id}" if future else ""
 
     @property
     def failure(self) -> Outcome | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from prefect import Task, get_run_logger
+from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.states import Cancelled, Completed, Failed
 
@@ -24,7 +25,6 @@ from epigram.runner.service.prefect_adapter import is_unreachable
 
 RETRIED_CODES = RETRYABLE | {KILLED}
 RETRY_DELAYS = (5.0, 20.0)  # seconds before the second and the third try
-RETRIES: dict[str, Any] = {"retries": len(RETRY_DELAYS), "retry_delay_seconds": list(RETRY_DELAYS)}
 PROGRESS_INTERVAL = 5.0  # seconds between two progress lines in the Prefect log and dashboard
 MAX_LINE_LENGTH = 2_000  # characters
 
@@ -130,7 +130,7 @@ def stage_attempt(
                 outcome = runner.run(name, get_run_logger(), artifact.show)
                 if not outcome.code:
                     artifact.finish()
-            if outcome.code in RETRIED_CODES and outcome.state == "Failed" and attempts < len(delays):
+            if _may_pass(outcome) and attempts < len(delays):
                 delay = f"{delays[attempts]:g} s"
                 line = f"exit code {outcome.code}; attempt {attempts + 2} of {len(delays) + 1} in {delay}"
                 runner.table.stop(name, RETRYING, line)
@@ -142,12 +142,30 @@ def stage_attempt(
     return stage
 
 
+def task_options(name: str, delays: Sequence[float] = ()) -> dict[str, Any]:
+    """Return the options of a Prefect task, which is not cached; it may be retried after each of `delays` (seconds)."""
+    return {
+        "name": name,
+        "task_run_name": name,
+        "cache_policy": NO_CACHE,
+        "persist_result": False,
+        "retries": len(delays),
+        "retry_delay_seconds": list(delays),
+        "retry_condition_fn": is_retryable,
+    }
+
+
 def is_retryable(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:
     """Return whether a task that ended with `state` is retried: a temporary exit code, or no answer of the server."""
     found = state.data if isinstance(state.data, Outcome) else state.result(raise_on_failure=False)
     if isinstance(found, Outcome | EpigramError):
-        return found.code in RETRIED_CODES
+        return _may_pass(found)
     return isinstance(found, Exception) and is_unreachable(found)
+
+
+def _may_pass(found: Outcome | EpigramError) -> bool:
+    """Return whether another attempt can succeed after a failed stage or an error."""
+    return found.code in RETRIED_CODES and not (isinstance(found, Outcome) and found.state != "Failed")
 
 
 def _forward_output(

@@ -23,6 +23,7 @@ HEAD = """\
 # Written by `epigram init`. All stages depend on the version: they run again with another one.
 # `epigram init --update` updates the version and every file that still has the SHA-256 listed here.
 """
+INBOX = "data/local/incoming"  # retrain.incoming of a new params.yaml
 IDENTITY = ("-c", "user.name=epigram", "-c", "user.email=epigram@localhost")
 
 
@@ -98,6 +99,7 @@ def _write(folder: Path) -> None:
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
+    (folder / INBOX).mkdir()
     TemplateRecord(epigram.__version__, hashes(files)).write(folder)
     git(folder, "-c", "init.defaultBranch=main", "init", "--quiet")
     commit(folder, f"Create a project for epigram {epigram.__version__}", "--force")

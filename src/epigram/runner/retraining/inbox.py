@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from itertools import chain, count
@@ -20,7 +20,11 @@ from pathlib import Path
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.core.files import rename_no_replace, sha256
+from epigram.core.settings import read_params
+from epigram.data.sources.source import Source
+from epigram.evaluation.comparison.formats import join_names
 from epigram.process.display import one_line
+from epigram.runner.workspace.settings import RetrainSettings
 
 WORKING = "working"  # files that a retraining is reading
 ARCHIVE = "taken"  # archived files, whose rows are in the data set
@@ -48,6 +52,18 @@ def inbox_folder(root: Path, incoming: str) -> Path:
         )
     check_ignored(root, inbox, "incoming")
     return inbox
+
+
+def invitation(root: Path, source: Source) -> str:
+    """Return where to put new rows of the source, and with which columns; empty if only words have labels."""
+    from epigram.data.incoming_rows import needed_columns
+
+    if source.task == "tokens":
+        return ""
+    section = read_params(root / "params.yaml").get("retrain")
+    folder = (section if isinstance(section, Mapping) else {}).get("incoming", RetrainSettings.incoming)
+    columns = join_names(needed_columns(source))
+    return f"new rows: put tables with the columns {columns} into {folder}, then run: epigram retrain"
 
 
 def check_ignored(root: Path, path: Path, key: str) -> None:

@@ -36,14 +36,17 @@ QUERY_FILE = ".database.parquet"  # the result of the database query; hidden fil
 class Ingestion:
     """Result of an ingestion.
 
-    `rows` counts the added rows, and `dev` the added rows in the development split. `known` counts the skipped rows
-    whose text was already known. `files` are the archived files; `skipped` says why everything else was left in place.
-    `note` is a line for the user about the ledger, or empty.
+    `rows` counts the added rows, `dev` the added rows in the development split, and `held_out` all of its rows. `total`
+    is the number of rows of the data set. `known` counts the skipped rows whose text was already known. `files` are the
+    archived files; `skipped` says why everything else was left in place. `note` is a line for the user about the
+    ledger, or empty.
     """
 
     dataset: str
     rows: int = 0
     dev: int = 0
+    held_out: int = 0
+    total: int = 0
     known: int = 0
     files: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
@@ -55,6 +58,7 @@ class Ingestion:
             return f"{note}no new rows for {self.dataset}"
         known = f"; skipped {self.known:,} with a text that is already in it" if self.known else ""
         added = f"added {self.rows:,} new rows to {self.dataset}, {self.dev:,} of them to the development split"
+        added += f"; {self.held_out:,} of its {self.total:,} texts are held out as development texts"
         return f"{note}{added}{known}"
 
 
@@ -141,7 +145,9 @@ def _append(live: LiveData, new: NewRows, files: Sequence[Path], queried: Sequen
     return Ingestion(
         dataset=live.name,
         rows=added.height,
-        dev=added.filter(pl.col("split") == "dev").height,
+        dev=int((added["split"] == "dev").sum()),
+        held_out=int((after["split"] == "dev").sum()),
+        total=after.height,
         known=frame.height - added.height,
     )
 

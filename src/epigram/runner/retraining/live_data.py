@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from epigram.core.config_types import check_name, read_yaml
 from epigram.core.errors import DataError, InputMissingError
 from epigram.core.files import atomic_file, sha256, write_text
-from epigram.data.sources.source import GROWING_SUFFIX, Source, load_source
+from epigram.data.sources.source import GROWING_SUFFIX, SOURCES, Source, load_source
 from epigram.models.manifest import parameters_hash
 from epigram.runner.champions.champion import now
 from epigram.runner.retraining import inbox, ledger
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 HEAD = "# Written by the first retraining; data/sources/local.yaml explains every line. New labels are added here.\n"
-SOURCES = Path("data/sources")
 
 
 def grown_name(dataset: str) -> str:
@@ -191,22 +190,24 @@ class LiveData:
         return self._new_base()
 
     def _begin(self) -> str:
-        """Begin the ledger; return a note if the data set is from an older version."""
+        """Begin the ledger, and return a note on the rows that it begins with."""
+        from epigram.data.growing_dataset import count_splits
+
         rows, description, is_older = self.rows, self.description, self.rows.exists()
         if is_older and not description.exists():
-            begins = f"and the next retraining begins again with {self.base.name}"
-            raise DataError(f"{rows} has neither a ledger nor {description.name}; move it away, {begins}")
+            raise DataError(f"{rows} has neither a ledger nor {description.name}; move it away to begin it again")
         if description.exists() and not is_older:
             raise InputMissingError(
                 f"{rows} is missing, but {description.name} describes it; restore it from a copy or from the champion "
                 f"(dvc get . data/raw/{rows.name} --rev champion -o {rows.parent}), and move all files of "
                 f"{inbox.ARCHIVE} back to the inbox: rows that are known are skipped"
             )
-        frame, labels = (
-            (self.read(), load_source(self.name, self.root / SOURCES).labels) if is_older else self._read_base()
-        )
+        older = (self.read(), load_source(self.name, self.root / SOURCES).labels) if is_older else None
+        frame, labels = older or self._read_base()
         self.commit(None if is_older else frame, kind="start", **self._base_fields(frame, labels))
-        return f"the ledger of {self.name} begins with its {frame.height:,} rows" if is_older else ""
+        if is_older:
+            return f"the ledger of {self.name} begins with its {frame.height:,} rows"
+        return f"{self.name} begins with the {frame.height:,} rows of {self.base.name}: {count_splits(frame)}"
 
     def finish(self) -> None:
         """Replace and delete files as the ledger says, also if a process ended after its entry in the ledger."""
@@ -270,8 +271,7 @@ class LiveData:
         labels = list(dict.fromkeys([*(known or ()), *described]))
         named = {**(own.get("label_names") or {}), **self.base.label_names}  # names of later labels are the user's
         base = replace(self.base, label_names={label: named[label] for label in labels if label in named})
-        values = {**own, **describe(base, labels, self.name)}
-        if values != own:
+        if (values := {**own, **describe(base, labels, self.name)}) != own:
             write_text(self.description, HEAD + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=118))
 
     def _read_base(self) -> tuple[pl.DataFrame, list[str]]:

@@ -20,7 +20,7 @@ from epigram.process.display import echo
 from epigram.process.outcome import Outcome
 from epigram.process.stage_process import SPEED
 from epigram.runner.dvc.graph import Graph
-from epigram.runner.runs import experiments, run_page
+from epigram.runner.runs import experiments, failure_page, run_page
 from epigram.runner.workspace.run_folders import set_link
 from epigram.runner.workspace.workspace import Workspace
 
@@ -189,10 +189,16 @@ def _complete_summary(folder: Path) -> dict[str, Any] | None:
     return summary if isinstance(summary, dict) and summary.get("exit_code") == 0 else None
 
 
-def create_artifacts(run: Run, graph: Graph, folder: Path) -> None:
-    """Create the run's artifacts in Prefect's dashboard; each key also lists the artifacts of earlier runs."""
+def create_artifacts(run: Run, graph: Graph, folder: Path, log: str = "") -> None:
+    """Create the run's artifacts in Prefect's dashboard; each key also lists the artifacts of earlier runs.
+
+    `log` is the address of the log of the stage that failed.
+    """
     from prefect.artifacts import create_markdown_artifact
 
+    if run.failure:
+        states = {name: stage.state for name, stage in run.stages.items()}
+        create_markdown_artifact(failure_page.failure(run.name, run.failure, states, log, folder), key="failure")
     if corpus := graph.find("corpus.json"):
         create_markdown_artifact(run_page.corpus(read_json(corpus)), key="data")
     if summary := run.summary:

@@ -21,19 +21,16 @@ from epigram.runner.scheduling.planned_systems import PlannedSystem, plan_system
 from epigram.runner.workspace.settings import Settings
 
 HANDOVER = 5.0  # seconds at most from the moment at which a stage can start until its task waits here
-MAX_RUNS = 20  # runs that are read, the latest ones
-START = 2.0  # expected seconds of a stage that no run on the data set has executed
 
 
 class Schedule:
-    """Order of the stages of `graph`; `seconds` maps each stage to the seconds that it is expected to take.
+    """Order of the stages of `graph`: the stage with the longest chain of stages that depend on it comes first.
 
-    The remaining path of a stage is its own seconds plus the slowest chain of stages that depend on it. Of
-    equal stages, the first one in the graph comes first, so the order is the same in each run.
+    Of equal stages, the first one in the graph comes first, so the order is the same in each run.
     """
 
-    def __init__(self, graph: Graph, seconds: Mapping[str, float]) -> None:
-        remaining = remaining_seconds(graph, seconds)
+    def __init__(self, graph: Graph) -> None:
+        remaining = remaining_stages(graph)
         self.names = sorted(remaining, key=lambda name: -remaining[name])
         self._ranks = {name: rank for rank, name in enumerate(self.names)}
         self._needs = {stage.name: stage.needs for stage in graph}
@@ -53,29 +50,14 @@ class Schedule:
         return [each for each in self.ready() if name in self._needs[each]]
 
 
-def remaining_seconds(graph: Graph, seconds: Mapping[str, float]) -> dict[str, float]:
-    """Return for each stage, in the order of the graph, the seconds of the longest path from its start to the end."""
-    after = dict.fromkeys(graph.stages, 0.0)  # the longest path that begins at the end of the stage
+def remaining_stages(graph: Graph) -> dict[str, int]:
+    """Return for each stage, in the order of the graph, the stages to run on the longest path from it to the end."""
+    remaining = {stage.name: int(stage.name not in graph.current) for stage in graph}
+    own = dict(remaining)
     for stage in reversed(list(graph)):  # dependencies come first, so all that follows the stage is known
-        for need in stage.needs & after.keys():
-            after[need] = max(after[need], seconds[stage.name] + after[stage.name])
-    return {name: seconds[name] + after[name] for name in after}
-
-
-def expected_seconds(graph: Graph, runs: Path, dataset: str) -> dict[str, float]:
-    """Return the seconds of each stage in the latest run on `dataset` that executed it; 0 if it is up to date.
-
-    `runs` is the folder of the earlier runs. The order of the stages depends on the result, nothing else does.
-    """
-    files = [file for file in runs.glob("*/summary.json") if not file.parent.is_symlink()]
-    measured: dict[str, float] = {}
-    for file in sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)[:MAX_RUNS]:
-        with suppress(EpigramError, OSError, LookupError, TypeError, AttributeError):  # damaged, or edited by the user
-            run = read_json(file)
-            if run["dataset"] == dataset:
-                executed = {name: stage for name, stage in run["stages"].items() if stage["state"] == "Completed"}
-                measured = {name: float(stage["seconds"]) for name, stage in executed.items()} | measured
-    return {name: 0.0 if name in graph.current else measured.get(name, START) for name in graph.stages}
+        for need in stage.needs & own.keys():
+            remaining[need] = max(remaining[need], own[need] + remaining[stage.name])
+    return remaining
 
 
 class Slots:
@@ -95,7 +77,7 @@ class Slots:
     ) -> None:
         self.gpus = gpus or GpuPool()
         self.total, self.free, self.needed = total, total, needed or {}
-        self.schedule = schedule or Schedule(Graph({}), {})
+        self.schedule = schedule or Schedule(Graph({}))
         self._changed = threading.Condition()
         self._waiting: set[str] = set()
         self._expected: dict[str, float] = {}  # monotonic time until which slots are kept for the stage

@@ -55,7 +55,7 @@ class ManagedProcess:
 
 
 def serve(root: Path, port: int, record: Callable[[str], None]) -> NoReturn:
-    """Serve the repository `root` until interrupted; call `record` with the server's URL from when it responds.
+    """Serve the repository `root` until interrupted; call `record` with the server's URL when it responds.
 
     DATABASE, DATABASE_FILE and EPIGRAM_WEBHOOK are removed from the environment, because they contain secrets that no
     other process needs.
@@ -81,7 +81,6 @@ def serve(root: Path, port: int, record: Callable[[str], None]) -> NoReturn:
         worker = _start_managed(stack, "worker", _start_worker)
         echo(f"scheduled: {', '.join(names)} ({FILE})", flush=True)
         while True:
-            record(server.local_url(port))
             api.restart_if_exited()
             worker.restart_if_exited()
             time.sleep(CHECK_INTERVAL)

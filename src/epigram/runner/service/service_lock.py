@@ -3,10 +3,8 @@
 The process locks the folder PREFECT_HOME as long as it serves, and the operating system releases the lock however the
 process ends. A record in a folder that is not locked is invalid, even if another process has the same id by now.
 Readers test this with a shared lock, which `filelock` does not have; with exclusive locks, one of two readers at once
-would take the other for the serving process. A lock alone does not say which process it is: several repositories, or
-containers on one disk, may share PREFECT_HOME, and a child of a killed process may hold its lock. So the record also
-has the repository and what tells the process from others with its id. It does not decide whether a process serves: if
-it is deleted or damaged, the serving process writes it again.
+would take the other for the serving process. Several repositories, or containers on one disk, may share PREFECT_HOME,
+so the record also has the repository and the namespace of the process's id.
 """
 
 from __future__ import annotations
@@ -28,40 +26,35 @@ from epigram.core.files import write_json
 CHECK_INTERVAL = 0.05  # seconds between two checks
 MAX_CHECKS = 20  # number of checks while another process reads or writes the record
 STOP_TIMEOUT = 120.0  # seconds to wait until everything has ended
-START_FIELD = 22 - 3  # number in /proc/PID/stat after the name of the command, which may contain spaces; see proc(5)
 
 
 @dataclass(frozen=True)
 class Service:
     """The serving process and the server's address, which is empty during startup.
 
-    `root` is the repository. `started` (clock ticks since boot) and `namespace` are empty without Linux's /proc.
+    `root` is the repository. `namespace` is empty without Linux's /proc.
     """
 
     process: Positive  # os.kill takes other numbers for groups of processes
-    url: str = ""
-    root: str = ""
-    started: str = ""
-    namespace: str = ""
+    url: str
+    root: str
+    namespace: str
 
 
 @contextmanager
 def acquire(root: Path) -> Iterator[Callable[[str], None]]:
     """Register this process as the service of `root`, until the end of the context.
 
-    Yields a function that records the server's address; the caller calls it again from time to time, which repairs the
-    record. Raises TryAgainError if another process is registered.
+    Yields a function that records the server's address. Raises TryAgainError if another process is registered.
     """
     path = _record_file()
     path.parent.mkdir(parents=True, exist_ok=True)
-    own = Service(os.getpid(), "", str(root.resolve()), _start_time(os.getpid()), _namespace())
+    own = Service(os.getpid(), "", str(root.resolve()), _namespace())
     with _locked_folder() as folder:
         _lock(folder, own)
 
         def record(url: str) -> None:
-            service = replace(own, url=url)
-            if _read_record() != service:
-                write_json(path, asdict(service))
+            write_json(path, asdict(replace(own, url=url)))
 
         record("")
         try:
@@ -75,9 +68,9 @@ def _lock(descriptor: int, own: Service) -> None:
         if _try_lock(descriptor, fcntl.LOCK_EX):
             return
         time.sleep(CHECK_INTERVAL)  # another process may hold a shared lock for a moment
-    service = holder() or Service(0)
+    service = holder() or own
     where = f" at {service.url}" if service.url else ""
-    if service.root not in {"", own.root}:
+    if service.root != own.root:
         raise TryAgainError(f"process {service.process} serves {_other(service)}")
     raise TryAgainError(
         f"process {service.process} already serves this repository{where}; use it, or stop it with epigram stop"
@@ -122,7 +115,7 @@ def _read_record() -> Service | None:
 def stop(root: Path) -> Service | None:
     """Terminate the process that serves `root`, wait for its end and return it; return None if there is none.
 
-    Raises ParameterError if it serves another repository, TryAgainError if it is not the recorded process, or does not
+    Raises ParameterError if it serves another repository, TryAgainError if it runs in another container or does not
     end in time.
     """
     service = holder()
@@ -141,7 +134,7 @@ def stop(root: Path) -> Service | None:
 
 
 def _check_is_own(service: Service, root: Path) -> None:
-    """Raise an error if the service belongs to another repository, or its process id may belong to another process."""
+    """Raise an error if the service belongs to another repository, or its process id to another container."""
     if service.root != str(root.resolve()):
         raise ParameterError(f"nothing is stopped: process {service.process} serves {_other(service)}")
     if service.namespace != _namespace():
@@ -149,24 +142,11 @@ def _check_is_own(service: Service, root: Path) -> None:
             f"nothing is stopped: process {service.process} of {_record_file()} runs in another container; run epigram "
             "stop there"
         )
-    if service.started != _start_time(service.process):
-        raise TryAgainError(
-            f"nothing is stopped: process {service.process} is not the service of {_record_file()}, which has ended; a "
-            "process that it started holds the file, end it"
-        )
 
 
 def _other(service: Service) -> str:
     """Return which repository the service serves, and what to do."""
-    where = service.root or "a repository with an earlier version of epigram"
-    return f"{where} with the same PREFECT_HOME; stop it with Ctrl-C where it runs, or set another PREFECT_HOME"
-
-
-def _start_time(process: int) -> str:
-    """Return when the process started, in clock ticks since boot; empty if it does not exist, or without /proc."""
-    with suppress(OSError):
-        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[START_FIELD]
-    return ""
+    return f"{service.root} with the same PREFECT_HOME; stop it with Ctrl-C where it runs, or set another PREFECT_HOME"
 
 
 def _namespace() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -24,12 +25,14 @@ class Dataset(Strict):
 
     `printed` is its name in benchmarks/published.csv, by default its key. `columns` are the measured columns. `cap`
     changes the systems of the column `paper` where the machine needs it, for example {train: {epochs: 3}}. `views` are
-    in addition to the table's, and `sections` replace sections of params.yaml.
+    in addition to the table's, and `sections` replace sections of params.yaml. `incomparable` says why no score has a
+    verdict, for example another checkpoint.
     """
 
     source: Name
     printed: str = ""
     differs: str = ""
+    incomparable: str = ""
     columns: list[Column] = field(default_factory=lambda: ["paper", "default"])
     cap: dict[Name, dict[str, Any]] = field(default_factory=dict)
     views: dict[Name, dict[str, Any]] = field(default_factory=dict)
@@ -112,15 +115,16 @@ def read_table(root: Path, name: str) -> PrintedTable:
 
 
 def cells(table: PrintedTable) -> Iterator[TableCell]:
-    """Yield the cells, the first seed of every row before the further seeds of the paper's own rows.
+    """Yield the cells: the paper's own rows with the first seed, then the other rows, then own rows with further seeds.
 
     Of a seed, the column `default` comes first, because it takes a fraction of the time.
     """
     for seed in table.seeds:
-        for column in reversed(get_args(Column)):
-            for dataset in table.datasets:
-                for name, row in table.rows.items():
-                    if (seed == table.seeds[0] or row.own) and dataset in (row.only or table.datasets):
+        for own in (True, False) if seed == table.seeds[0] else (True,):
+            rows = {name: row for name, row in table.rows.items() if row.own == own}
+            for column, dataset in product(reversed(get_args(Column)), table.datasets):
+                for name, row in rows.items():
+                    if dataset in (row.only or table.datasets):
                         yield from _of_column(column, table.datasets[dataset], dataset, name, row, seed)
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import yaml
 
-from epigram.checkpoints.folders import install_command, installed_encoder, packages_for
+from epigram.checkpoints.folders import encoder_command, installed_encoder
 from epigram.core.settings import read_params
 from epigram.data.sources.source import Source
 from epigram.evaluation.comparison.formats import join_names
 from epigram.fitting.experience import nearest
-from epigram.fitting.systems import ENCODED, Candidate, Facts, baseline, ordered, views
+from epigram.fitting.systems import ENCODED, Candidate, Facts, baseline, by_experience, views
 from epigram.runner.project import template
 from epigram.runner.workspace.settings import Params, edited
 
@@ -54,7 +54,7 @@ def write_first_systems(params: Path, source: Source, rows: int) -> list[str]:
 
 def _chosen(facts: Facts) -> list[Candidate]:
     """Return the linear SVM and the best system by experience, which may be the linear SVM too."""
-    first = ordered(facts)[0]
+    first = by_experience(facts)[0]
     return list({each.name: each for each in (baseline(), first)}.values())
 
 
@@ -92,5 +92,5 @@ def _reason(candidate: Candidate, facts: Facts) -> str:
 
 
 def _hint(source: Source) -> str:
-    command = install_command(packages_for(source.language)[0])
+    command = encoder_command(source.language)
     return f"with few labelled texts, a pretrained encoder helps: {command}; then add the file again with --replace"

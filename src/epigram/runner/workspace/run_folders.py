@@ -10,7 +10,7 @@ from typing import Annotated
 from epigram.core.config_types import NAME_RULE, Checked, check_name, is_name
 from epigram.core.errors import ParameterError
 
-RESERVED = ("champion", "diff.html", "drift", "index.html", "latest")  # other entries of runs/
+RESERVED = ("champion", "drift", "index.html", "latest")  # other entries of runs/
 RunName = Annotated[
     str,
     Checked(

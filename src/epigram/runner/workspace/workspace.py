@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from epigram.checkpoints.hub import HUB_FOLDER
-from epigram.core.config_types import shown
 from epigram.core.errors import ParameterError
 from epigram.core.files import atomic_file, exclusive_lock
 from epigram.core.settings import dataset_of
@@ -103,9 +102,8 @@ def _check_no_links(path: Path) -> None:
     """Raise ParameterError if a folder is a link: files behind the link do not belong to the workspace."""
     for name in WRITTEN_FOLDERS:
         if (path / name).is_symlink():
-            target = shown(str((path / name).readlink()))
             raise ParameterError(
-                f"{name} is a link to {target}; a run with overrides or of a revision would replace files there. "
+                f"{name} is a link; a run with overrides or of a revision would replace files behind it. "
                 f"Replace the link with a folder, and put large files in data/local or link to them from there"
             )
 

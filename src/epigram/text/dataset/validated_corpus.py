@@ -45,6 +45,7 @@ class ValidatedCorpus:
     machine_labels: dict[str, int] = field(default_factory=dict)  # number of rows of each split that a machine labelled
     folds: int = 0  # folds of train; if there are any, dev has no rows
     slices: list[str] = field(default_factory=list)  # columns by whose values the scores are reported too
+    hierarchy: str = ""  # separator of levels in the labels, whose scores are reported too
 
     @classmethod
     def read(cls, folder: Path) -> ValidatedCorpus:

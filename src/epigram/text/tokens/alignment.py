@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from epigram.core.arrays import Integers, Ragged, lengths_of
+from epigram.core.pairs import PAIR
 from epigram.text.tokens.characters import WHITESPACE_CODES, characters_of
 
 NO_LABEL = -1
@@ -60,6 +61,58 @@ def align_tokens(tokenizer: Tokenizer, texts: Sequence[str]) -> UntruncatedToken
     pairs = chain.from_iterable(encoding.offsets for encoding in encodings)
     spans = _strip_spans(_flatten(pairs, np.int64, 2 * size).reshape(size, 2), texts, ids)
     return UntruncatedTokens(ids, _assign_whitespace(numbers, spans, ids), spans)
+
+
+class Sides(NamedTuple):
+    """The sides of N texts, one after the other, and how many each text has (N,)."""
+
+    texts: list[str]
+    counts: Integers
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Sides:
+        """Return the sides of `texts`, between which there is PAIR."""
+        split = [text.split(PAIR) for text in texts]
+        return cls(list(chain.from_iterable(split)), lengths_of(split))
+
+    def before(self, sizes: Integers) -> Integers:
+        """Return the sum of the `sizes` of the sides before each side of the same text."""
+        total = np.cumsum(sizes) - sizes
+        return np.asarray(total - np.repeat(total[np.cumsum(self.counts) - self.counts], self.counts))
+
+    def join(self, tokens: Ragged[Any], between: NDArray[Any]) -> Ragged[Any]:
+        """Return the values of the `tokens` of each side as texts, with K values `between` two sides: (K, …).
+
+        `between` may also have values for each of M places, (M, K, …).
+        """
+        inner = np.delete(np.arange(len(tokens)), np.cumsum(self.counts) - 1)  # sides that another side follows
+        size = between.shape[between.ndim - tokens.values.ndim]
+        added = np.broadcast_to(between, (len(inner), size, *tokens.values.shape[1:]))
+        places = np.repeat(tokens.offsets[1:][inner], size)
+        values = np.insert(tokens.values, places, added.reshape(-1, *tokens.values.shape[1:]), axis=0)
+        lengths = np.add.reduceat(tokens.lengths, np.cumsum(self.counts) - self.counts)
+        return Ragged.from_lengths(values, lengths + size * (self.counts - 1))
+
+
+def align_sides(tokens: UntruncatedTokens, sides: Sides, between: Sequence[int]) -> UntruncatedTokens:
+    """Return the `tokens` of sides as tokens of texts, with the ids `between` two sides.
+
+    Like a token of whitespace, a token between two sides belongs to the preceding word and has an empty span.
+    """
+    ids, lengths = tokens.ids, lengths_of(sides.texts)
+    last = np.append(tokens.words, -1)[ids.offsets[1:] - 1]
+    words = np.where(ids.lengths > 0, last + 1, 0)  # number of words of each side
+    first_word, start = sides.before(words), sides.before(lengths + 1)
+    inner = np.delete(np.arange(len(ids)), np.cumsum(sides.counts) - 1)
+    word, end = np.maximum(first_word + words - 1, 0)[inner], (start + lengths)[inner]
+    numbers = ids.with_values(tokens.words + ids.spread(first_word))
+    spans = ids.with_values(tokens.spans + ids.spread(start)[:, None])
+    size = len(between)
+    return UntruncatedTokens(
+        sides.join(ids, np.array(between, np.int32)),
+        sides.join(numbers, np.repeat(word[:, None], size, axis=1)).values,
+        sides.join(spans, np.tile(end[:, None, None], (1, size, 2))).values,
+    )
 
 
 def _assign_whitespace(numbers: Integers, spans: Integers, ids: Ragged[np.int32]) -> Integers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -14,10 +15,13 @@ from tokenizers import Tokenizer
 from epigram.core.arrays import Ragged, lengths_of
 from epigram.core.config_types import shown
 from epigram.core.errors import DataError, is_out_of_memory, is_panic
+from epigram.core.pairs import PAIR
 from epigram.text.tokens.alignment import (
     PositionedTokens,
+    Sides,
     UntruncatedTokens,
     align_characters,
+    align_sides,
     align_tokens,
     join_and_truncate,
 )
@@ -35,10 +39,11 @@ class EncodedTexts(NamedTuple):
 
 
 class TextEncoder:
-    """Encoder of texts with one tokenizer, which is prepared once."""
+    """Encoder of texts with one tokenizer, which is prepared once; with `join` PAIR, texts have two sides."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, join: str = " ") -> None:
         self._tokenizer = tokenizer
+        self._between = separator_ids(tokenizer) if join == PAIR else None
         self.unk_id = special_ids(tokenizer).unk
         self._table: NDArray[np.int32] | None = None
         if is_character_tokenizer(tokenizer):
@@ -51,15 +56,28 @@ class TextEncoder:
         Raises DataError for a text that is not valid Unicode (a lone surrogate), and if the tokenizer fails on a text.
         """
         with _report_failures():
-            parts = [self._encode(texts[start:stop], max_length) for start, stop in _chunks(texts)]
+            parts = [self._encode_pairs(texts[start:stop], max_length) for start, stop in _chunks(texts)]
         ids = Ragged.concatenate([part.ids for part in parts]).fill_empty(self.unk_id)
         return EncodedTexts(ids, sum(part.truncated for part in parts))
 
     def encode_with_positions(self, texts: Sequence[str], max_length: int) -> PositionedTokens:
         """Return the tokens of `encode` with their words and their positions in the text; slower than `encode`."""
         with _report_failures():
-            parts = [self._align(texts[start:stop]) for start, stop in _chunks(texts)]
+            parts = [self._align_pairs(texts[start:stop]) for start, stop in _chunks(texts)]
         return join_and_truncate(parts, max_length, self.unk_id)
+
+    def _align_pairs(self, texts: Sequence[str]) -> UntruncatedTokens:
+        if self._between is None:
+            return self._align(texts)
+        sides = Sides.of(texts)
+        return align_sides(self._align(sides.texts), sides, self._between)
+
+    def _encode_pairs(self, texts: Sequence[str], max_length: int) -> EncodedTexts:
+        if self._between is None:
+            return self._encode(texts, max_length)
+        sides = Sides.of(texts)
+        ids = sides.join(self._encode(sides.texts, sys.maxsize).ids, np.array(self._between, np.int32))
+        return EncodedTexts(ids.truncate(max_length), int((ids.lengths > max_length).sum()))
 
     def _align(self, texts: Sequence[str]) -> UntruncatedTokens:
         if self._table is not None:
@@ -78,6 +96,16 @@ class TextEncoder:
         full = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
         ids = Ragged.from_lists([text_ids[:max_length] for text_ids in full], np.int32)
         return EncodedTexts(ids, int((ids.lengths < lengths_of(full)).sum()))
+
+
+def separator_ids(tokenizer: Tokenizer) -> list[int]:
+    """Return the ids between two sides: as many separators as the tokenizer's own template for pairs has, at least one.
+
+    A tokenizer without a separator has none.
+    """
+    separator = special_ids(tokenizer).sep
+    added = tokenizer.num_special_tokens_to_add(True) - tokenizer.num_special_tokens_to_add(False)
+    return [] if separator is None else [separator] * max(1, added)
 
 
 @contextmanager

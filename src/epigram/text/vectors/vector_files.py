@@ -1,10 +1,8 @@
 """Readers for files of pretrained word vectors.
 
 * .vec, .txt: one word and its numbers per line (word2vec, GloVe, fastText), with or without a header of two counts.
-* .npz: the vectors (K, E), with an array of the K words or a separate word list.
-* .safetensors: one tensor (K, E), with the words as JSON under `words` in its metadata or in a separate word list.
-
-The word list of NAME.npz is NAME.json or rows.json (a JSON list), or NAME.txt (one word per line), in the same folder.
+* .npz: the vectors (K, E), with an array of the K words or a separate word list: NAME.json or rows.json (a JSON list)
+  in the same folder.
 """
 
 from __future__ import annotations
@@ -20,12 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.core.config_types import parse_json, shown
+from epigram.core.config_types import has_type, shown
 from epigram.core.errors import DataError
 from epigram.core.files import read_json
 from epigram.core.limits import LIMITS
 
-SUFFIXES = (".npz", ".safetensors", ".txt", ".vec")
+SUFFIXES = (".npz", ".txt", ".vec")
 MAX_WIDTH = 1 << 16  # maximum width of a vector
 MAX_LINE_BYTES = MAX_WIDTH << 6  # bytes; a number takes at most 25
 Rows = Iterator[tuple[str, Callable[[], Any]]]  # a word, and a function that returns its E numbers
@@ -40,7 +38,7 @@ def open_vectors(path: Path) -> tuple[int, Rows]:
     if path.suffix in {".txt", ".vec"}:
         width, rows = _open_text(path)
     else:
-        words, table = _read_npz(path) if path.suffix == ".npz" else _read_safetensors(path)
+        words, table = _read_npz(path)
         if table.ndim != 2 or table.dtype.kind != "f" or len(words) != len(table):
             shape = f"{table.dtype} {table.shape} for {len(words):,} words"
             raise DataError(f"{path} contains {shape}; expected one row of floats per word")
@@ -113,7 +111,7 @@ def _read_npz(path: Path) -> Table:
             size = sum(item.file_size for item in members.infolist())
         if size > LIMITS.allowance(path.stat().st_size):
             raise ValueError("its contents are larger than a file of its size may have")
-        with warnings.catch_warnings(action="ignore"), np.load(path, allow_pickle=False) as bundle:
+        with warnings.catch_warnings(action="ignore"), np.load(path, allow_pickle=False) as bundle:  # noqa: TID251
             arrays = [np.asarray(bundle[name]) for name in bundle.files]  # non-arrays are read as bytes
     except Exception as error:  # numpy parses the header as Python code, which can raise any error
         reason = " ".join(str(error).split())[:200]
@@ -135,43 +133,16 @@ def _to_strings(words: NDArray[Any], path: Path) -> list[str]:
     return list(words.tolist())
 
 
-def _read_safetensors(path: Path) -> Table:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="np") as file:
-            names, metadata_words = list(file.keys()), (file.metadata() or {}).get("words")
-            if len(names) != 1:
-                raise DataError(f"{path} contains {len(names)} tensors; expected one, the vectors")
-            table = file.get_tensor(names[0])
-    except (SafetensorError, TypeError) as error:
-        raise DataError(f"{path} is not a safetensors file of float32 or float16 ({error})") from None
-    return (_read_word_list(path) if metadata_words is None else _parse_word_list(metadata_words, path)), table
-
-
-def _read_word_list(path: Path) -> Sequence[str]:
+def _read_word_list(path: Path) -> list[str]:
     """Return the words of the rows of `path`, from the word list in the same folder."""
-    candidates = [path.with_suffix(".json"), path.with_suffix(".txt"), path.with_name("rows.json")]
+    candidates = [path.with_suffix(".json"), path.with_name("rows.json")]
     found = next((candidate for candidate in candidates if candidate.is_file()), None)
     if found is None:
         raise DataError(
             f"{path} has no list of the words of its rows: put one next to it, named "
             f"{' or '.join(candidate.name for candidate in candidates)}"
         )
-    if found.suffix == ".json":
-        return _parse_word_list(read_json(found), found)
-    try:
-        return found.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{found} is not UTF-8 at byte {error.start}: save it as UTF-8") from None
-
-
-def _parse_word_list(value: Any, path: Path) -> list[str]:
-    """Return a JSON list of words, given as JSON text or as a parsed value."""
-    try:
-        words = parse_json(value) if isinstance(value, str) else value
-    except ValueError as error:
-        raise DataError(f"{path} has a list of words in its metadata that is not valid JSON ({error})") from None
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise DataError(f"{path} does not contain a list of words")
-    return words
+    words = read_json(found)
+    if not has_type(words, list[str]):
+        raise DataError(f"{found} does not contain a list of words")
+    return list(words)

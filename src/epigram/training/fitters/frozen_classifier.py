@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -12,12 +13,11 @@ import torch
 from numpy.typing import NDArray
 
 from epigram.core import deadline
-from epigram.evaluation.metrics.primary import TASK_METRIC, PrimaryMetric
+from epigram.evaluation.metrics.primary import OF_ORDER, TASK_METRIC, PrimaryMetric
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import NeuralClassifier
-from epigram.models.precision import matmul_precision
-from epigram.models.predict import Predicted, batch_limits, gold_labels
-from epigram.models.side_by_side import side_by_side
+from epigram.models.predict import Predicted, gold_labels
+from epigram.models.vectors import encode_texts
 from epigram.nn.heads.linear import LinearHead
 from epigram.nn.heads.linear_ngrams import LinearNgramsHead
 from epigram.training import fitters
@@ -26,7 +26,9 @@ from epigram.training.fitters import FitOptions, Fold, FoldResults, Trained, cho
 from epigram.training.frozen.known_encodings import Encodings, Floats, KnownEncodings
 from epigram.training.linear.label_prior import is_worth, prior_weights
 from epigram.training.linear.ngram_regression import NgramProblem
+from epigram.training.linear.ordered_regression import order_steps, regress_in_order
 from epigram.training.linear.row_space import deviations, from_row_space, in_row_space
+from epigram.training.objectives.classification import balanced_weights
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)  # C of scikit-learn: the inverse of the penalty's weight
 STRENGTHS = (5.0, 10.0, 20.0, 40.0)  # logits that the prior gives to a text as similar as possible to a name
@@ -35,10 +37,14 @@ Solution = tuple[Floats, Floats]  # weights (D, C) and biases (C,)
 
 
 class LogisticSettings(NamedTuple):
-    """Settings of a logistic regression: C, and the strength of the prior by the names of the labels."""
+    """Settings of a logistic regression: C, and the strength of the prior by the names of the labels.
+
+    `in_order`: the labels have one vector of weights, see `regress_in_order`.
+    """
 
     penalty: float
     strength: float = 0.0
+    in_order: bool = False
 
 
 class FoldChoice(NamedTuple):
@@ -49,10 +55,11 @@ class FoldChoice(NamedTuple):
 
 
 class LogisticOptions(NamedTuple):
-    """Options of a logistic regression: C, and the weight of the classes."""
+    """Options of a logistic regression: C, the weight of the classes, and whether they have one vector of weights."""
 
     penalty: float
     class_weight: ClassWeight
+    in_order: bool = False
 
 
 @fitters.register("frozen_classifier")
@@ -125,7 +132,7 @@ class LogisticProblem:
         self.x, self.basis = in_row_space((x - self.mean) / self.scale)
         self.y = gold_labels(train)
         self.classes, self.class_weight = cast(LinearHead, model.head).out.out_features, class_weight
-        self.multi, self._solutions = model.multi, dict[float, Solution]()
+        self.multi, self._solutions = model.multi, dict[tuple[float, bool], Solution]()
         self.prior = (
             None if names is None else self.scale[:, None] * prior_weights(names, x, self.y, model.encoder.width)
         )  # (D, C)
@@ -135,15 +142,17 @@ class LogisticProblem:
     def choose(self, problems: Sequence[LogisticProblem]) -> LogisticSettings:
         """Return the settings with the lowest loss on the held-out texts of all `problems` together.
 
-        Those with a prior are chosen only if the prior is worth it.
+        One vector of weights is tried if the metric says that the labels have an order. Settings with a prior are
+        chosen only if the prior is worth it.
         """
+        orders = (False, True) if self.metric.name in OF_ORDER else (False,)
         wanted = np.concatenate([each.wanted for each in problems])
 
         def pooled(settings: LogisticSettings) -> Predicted:
             return pool([each.predicted(settings) for each in problems])
 
         def best(strengths: Sequence[float]) -> LogisticSettings:
-            tried = (LogisticSettings(penalty, strength) for strength in strengths for penalty in PENALTIES)
+            tried = (LogisticSettings(*each) for each in product(PENALTIES, strengths, orders))
             return min(tried, key=lambda settings: pooled(settings).loss(wanted))
 
         plain = best([0.0])
@@ -159,12 +168,12 @@ class LogisticProblem:
 
     def solution(self, settings: LogisticSettings) -> Solution:
         """Return weights (D, C) and biases (C,) for the standardized encodings."""
-        penalty, strength = settings
-        if penalty not in self._solutions:
-            options = LogisticOptions(penalty, self.class_weight)
+        penalty, strength, in_order = settings
+        if (penalty, in_order) not in self._solutions:
+            options = LogisticOptions(penalty, self.class_weight, in_order)
             weight, bias = _solve(self.x, self.y, self.classes, options)
-            self._solutions[penalty] = from_row_space(weight, self.basis), bias
-        weight, bias = self._solutions[penalty]
+            self._solutions[penalty, in_order] = from_row_space(weight, self.basis), bias
+        weight, bias = self._solutions[penalty, in_order]
         return (weight if self.prior is None or strength == 0.0 else weight + strength * self.prior), bias
 
     def install(self, model: NeuralClassifier, settings: LogisticSettings) -> None:
@@ -177,19 +186,8 @@ class LogisticProblem:
 
 def encode(model: NeuralClassifier, texts: TextBatches) -> NDArray[np.float64]:
     """Return the encodings (N, D) that the head's linear layer reads, in the precision of predictions."""
-    model.eval()
     head = cast(LinearHead, model.head)
-    found = np.empty((len(texts), head.out.in_features))
-
-    @torch.inference_mode()
-    def fill(batches: Sequence[NDArray[np.int64]]) -> None:
-        with matmul_precision("auto", texts.device):
-            for batch in batches:
-                deadline.check()
-                found[batch] = head.text_states(model.encode(texts.gather(batch))).float().cpu().numpy()
-
-    side_by_side(fill, list(texts.in_order(*batch_limits(texts))), texts.device)
-    return found
+    return encode_texts(model, texts, head.out.in_features, head.text_states)
 
 
 def _solve(x: Floats, labels: NDArray[np.integer], classes: int, options: LogisticOptions) -> Solution:
@@ -202,8 +200,14 @@ def _solve(x: Floats, labels: NDArray[np.integer], classes: int, options: Logist
 
 def _fit_single_label(x: Floats, labels: NDArray[np.integer], classes: int, options: LogisticOptions) -> Solution:
     """Return the regression; at the mean of the encodings, a class without texts has the odds of half a text."""
-    weights, biases, present = np.zeros((x.shape[1], classes)), np.zeros(classes), np.unique(labels)
-    if len(present) > 1:
+    weights, biases = np.zeros((x.shape[1], classes)), np.zeros(classes)
+    present, codes = np.unique(labels, return_inverse=True)
+    if len(present) > 1 and options.in_order:
+        steps, even = order_steps(classes), np.ones(len(present))
+        shares = even if options.class_weight == "none" else balanced_weights(codes)
+        vector, biases[present] = regress_in_order(x, codes, steps[present], options.penalty, shares)
+        weights = np.outer(vector, steps)
+    elif len(present) > 1:
         weight, bias = _regress(x, labels, options)
         if len(present) == 2:  # scikit-learn returns the logit of the second class
             weight, bias = np.stack([-weight[0], weight[0]]) / 2, np.array([-bias[0], bias[0]]) / 2

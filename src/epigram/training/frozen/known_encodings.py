@@ -57,7 +57,7 @@ class KnownEncodings:
         """Return the encodings (N, D) of `texts`."""
         weights = model.state_dict()
         if not _equal(weights, self._weights):
-            self._weights, self._found = {name: value.clone() for name, value in weights.items()}, {}
+            self._weights, self._found = {name: _copy(value) for name, value in weights.items()}, {}
         keys = _keys(texts)
         new = np.array([row for row, key in enumerate(keys) if key not in self._found], np.int64)
         if len(new):
@@ -70,6 +70,11 @@ def _keys(texts: TextBatches) -> list[bytes]:
     """Return the token ids of each text, without padding, as bytes."""
     ids = texts.gather(np.arange(len(texts))).ids.cpu().numpy()
     return [row[:length].tobytes() for row, length in zip(ids, texts.lengths, strict=True)]
+
+
+def _copy(weights: torch.Tensor) -> torch.Tensor:
+    """Return a copy of weights that a training may change; codes of a table are never trained, and may be large."""
+    return weights.clone() if weights.is_floating_point() else weights
 
 
 def _equal(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:

@@ -30,8 +30,6 @@ def prompt_model(encoder: dict[str, Any], soft: bool) -> Any:
 ENCODERS: dict[str, dict[str, Any]] = {
     "transformer": {"kind": "transformer", "width": 16, "hidden": 24},
     "correlation": {"kind": "transformer", "width": 16, "hidden": 24, "attention": "correlation"},
-    "semantic_perceptron": {"kind": "semantic_perceptron", "width": 16, "hidden": 24},
-    "convolution": {"kind": "convolution", "embedding": 16, "filters": 8, "sizes": [5]},
     "small": {"kind": "pretrained", "small": {"width": 16, "hidden": 24}},
 }
 

@@ -1,10 +1,8 @@
-"""Tests of the checks of disk, memory, processors and GPU."""
+"""Tests of the checks of disk and GPU."""
 
 from __future__ import annotations
 
-import os
 from collections import namedtuple
-from pathlib import Path
 
 import pytest
 
@@ -31,25 +29,6 @@ def test_free_disk_space(gib: float, expected: tuple[str, str], monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("kib", "expected"),
-    [
-        (1024**2 - 1024, ("problem", "1.0 GiB available")),
-        (1024**2, ("warning", "1.0 GiB available")),
-        (4 * 1024**2, ("ok", "4.0 GiB available")),
-    ],
-)
-def test_available_memory(kib: int, expected: tuple[str, str], place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (place / "meminfo").write_text(f"MemTotal: 99999999 kB\nMemFree: 1 kB\nMemAvailable: {kib} kB\n")
-    monkeypatch.setattr(machine, "MEMINFO", place / "meminfo")
-    assert results(machine.memory) == [expected]
-
-
-def test_the_processors_of_this_process_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 2, 5})
-    assert results(machine.processors) == [("ok", "3")]
-
-
-@pytest.mark.parametrize(
     ("device", "usable", "built", "codes", "expected"),
     [
         (False, False, None, [], ("ok", "none, PyTorch 2.13.0")),
@@ -66,9 +45,3 @@ def test_the_build_of_pytorch_fits_the_gpu(
 ) -> None:  # fmt: skip
     gpu(monkeypatch, device=device, usable=usable, built=built, codes=codes)
     assert results(machine.gpu) == [expected]
-
-
-@pytest.mark.parametrize(("fast", "text"), [(True, "used"), (False, "not supported, float32 is used")])
-def test_bfloat16(fast: bool, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("epigram.models.precision.has_fast_bf16", lambda kind: fast)
-    assert [found.partition(" (")[0] for _, found in results(machine.bfloat16)] == [text]

@@ -15,6 +15,7 @@ import yaml
 import epigram
 from epigram.cli.app import COMMANDS, app
 from epigram.core.errors import InputMissingError, ParameterError
+from epigram.data.validation import violations
 from epigram.runner.dvc import graph
 from epigram.runner.project import template
 from epigram.runner.project.files import TemplateRecord, check_version, create, read, update
@@ -59,8 +60,14 @@ def test_the_guide_names_commands_and_paths_that_a_project_has(original: Path) -
     assert {"add", "run", "retrain"} <= named <= COMMANDS.keys()
     paths = re.findall(r"`((?:data|flows|tasks|[a-z]+\.yaml)[a-z/]*)`", guide)
     assert {"params.yaml", "dvc.yaml", "data/sources/", "data/local/", "flows/", "tasks/"} <= set(paths)
-    missing = [path for path in paths if not (original / path).exists()]
-    assert missing == [yaml.safe_load((original / "params.yaml").read_text())["retrain"]["incoming"]]
+    inbox = yaml.safe_load((original / "params.yaml").read_text())["retrain"]["incoming"]
+    assert inbox in paths
+    assert [path for path in paths if not (original / path).exists()] == []
+
+
+def test_params_yaml_names_each_setting_that_a_violation_advises(original: Path) -> None:
+    section = (original / "params.yaml").read_text(encoding="utf-8").partition("\nvalidate:")[2].partition("\n\n")[0]
+    assert [name for name in violations.SETTINGS.values() if name not in section] == []
 
 
 def edges(root: Path) -> dict[str, tuple[frozenset[str], list[str]]]:

@@ -112,7 +112,7 @@ def row_norms(unit: Tensor) -> Tensor:
 class Correlation(nn.Module):
     """Scores of correlation attention, the correlations C of token vectors, as products of queries and keys.
 
-    `row_norm` scales each row of C to unit length (the paper's "regularising"). C is divided by `temperature`; with
+    `row_norm` scales each row of C to unit length (the paper's "regularizing"). C is divided by `temperature`; with
     `learn_temperature` this is the initial value of a trainable parameter.
     """
 
