@@ -61,7 +61,7 @@ def of_pretrained(folder: Path) -> list[Format]:
 
     kinds = {
         "about.json": (in_json, blind),
-        "encoder.json": (in_json, blind),
-        "encoder.safetensors": (in_header, blind),
+        "config.json": (in_json, blind),
+        "model.safetensors": (in_header, blind),
     }
     return [Format(f"pretrained {name}", here, name, started, how) for name, how in kinds.items()]

@@ -62,7 +62,8 @@ class EncodeSettings(Strict):
 class PretrainSettings(Strict):
     """Masked language modelling on the training texts, before the systems of a view are trained (Devlin et al. 2019).
 
-    The sizes define the small encoder, from which the systems of the view start.
+    The sizes define the small encoder, from which the systems of the view start. A view with a checkpoint has no sizes:
+    the checkpoint is trained further (Gururangan et al. 2020).
     """
 
     texts: str | None = None  # further texts, one per line: a file in data/local
@@ -74,7 +75,7 @@ class PretrainSettings(Strict):
     mask_share: OpenShare = 0.15  # share of the words of a text
     epochs: Positive = 20  # passes over the texts
     batch_size: Positive = 64  # texts
-    learning_rate: Annotated[float, Range(gt=0.0)] = 1e-3  # highest learning rate of the schedule
+    learning_rate: Annotated[float, Range(gt=0.0)] | None = None  # highest one; null: 1e-3, or 1e-4 with a checkpoint
     seed: Seed = 0  # seed of weights, order and masks
     threads: Positive = 1  # CPU threads; they affect the result, because they determine the order of the sums
 
@@ -100,10 +101,10 @@ def read_view(params: Params) -> ViewSettings:
 
 
 def check_one_start(name: str, view: ViewSettings) -> None:
-    """Raise ParameterError for a view with more than one source of initial token vectors."""
-    given = [key for key in ("checkpoint", "vectors", "pretrain") if getattr(view, key) is not None]
-    if len(given) > 1:
+    """Raise ParameterError for a view whose token vectors are both read from a file and those of an encoder."""
+    given = [key for key in ("checkpoint", "pretrain") if getattr(view, key) is not None]
+    if view.vectors is not None and given:
         raise ParameterError(
-            f"params.yaml: views.{name} has {given[0]} and {given[1]}; expected one source of initial token "
+            f"params.yaml: views.{name} has vectors and {given[0]}; expected one source of initial token "
             "vectors: remove one, or define a separate view for each"
         )

@@ -14,6 +14,7 @@ from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec
 from epigram.text.settings import ViewSettings
 from epigram.training.check_system import check_student, check_system
+from epigram.training.pretraining.further import check_further
 
 VOCABULARY, LENGTH, WORD, MASK = 16, 16, 5, 4  # sizes and token ids of placeholders
 FOLDER = Path("pretrained")  # never read: it only marks that there is one
@@ -36,6 +37,9 @@ def check_systems(
     checkpoint is checked by its folder, without loading it. Raises InputMissingError or DataError if that folder is
     incomplete or damaged.
     """
+    for name, view in views.items():
+        if view.checkpoint is not None and view.pretrain is not None:
+            check_further(name, view.checkpoint, view.pretrain)
     for name, system in systems.items():
         view = views[system.view]
         context = placeholder_spec(view, masks=masks, multi=multi, tokens=tokens)

@@ -20,6 +20,7 @@ from epigram.models.manifest import parameters_hash
 from epigram.models.recipe import Recipe
 from epigram.models.settings import System
 from epigram.nn.layers.types import DataSpec
+from epigram.nn.pretrained.checkpoint import WEIGHTS
 from epigram.nn.pretrained.warm_start import find_pretrained
 from epigram.recipes.registry import recipe_of
 from epigram.text.dataset.encoded_dataset import View
@@ -54,7 +55,7 @@ class SystemSetup:
     @property
     def weights(self) -> Path | None:
         """Weights of the pretrained encoder."""
-        return self.pretrained and self.pretrained / "encoder.safetensors"
+        return self.pretrained and self.pretrained / WEIGHTS
 
     @property
     def facts(self) -> list[Any]:

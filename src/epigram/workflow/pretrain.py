@@ -82,7 +82,7 @@ def _pretrain(
         "held_out": len(held),
         "left_out": left_out,  # further texts that dev or test has too
     }
-    warm_start.write(folder, done.encoder, view.tokenizer_json, about)
+    warm_start.write(folder, done.encoder, view.tokenizer_json, about, view.checkpoint)
     perplexity = f"perplexity {done.before.perplexity:,.0f} to {done.after.perplexity:,.1f}"
     accuracy = f"accuracy on masked tokens {100 * done.after.accuracy:.1f}%"
     printer.close(f"{label}: {perplexity}, {accuracy}; {len(train):,} texts, {len(train.ids):,} tokens")

@@ -34,7 +34,7 @@ systems: {textcnn: {view: token}}
         ("seeds: [0, 1]", "seeds: [0, -1]", r"seeds.*-1"),
         ("systems: {textcnn: {view: token}}", "systems: {}", "systems is {}; expected one or more systems"),
         ("textcnn:", "'a; rm -rf x':", r"'a; rm -rf x'; expected letters, digits"),
-        ("tokenizer: token}", "checkpoint: bert, pretrain: {}}", "has checkpoint and pretrain"),
+        ("tokenizer: token}", "checkpoint: bert, vectors: a.txt}", "has vectors and checkpoint"),
         ("tokenizer: token}", "vectors: a.txt, pretrain: {}}", "has vectors and pretrain"),
     ],
 )
@@ -118,7 +118,7 @@ def test_a_section_that_a_stage_does_not_declare_cannot_be_read(tmp_path: Path) 
         ("views: 3", "views is 3; expected"),
         ("views: {tokens: {}, token: 3}", r"views\.token is 3; expected"),
         ("views: {token: {tokeniser: token}}", r"views\.token\.tokeniser is not a setting: did you mean 'tokenizer'"),
-        ("views: {token: {checkpoint: bert, pretrain: {}}}", r"views\.token has checkpoint and pretrain"),
+        ("views: {token: {checkpoint: bert, vectors: a.txt}}", r"views\.token has vectors and checkpoint"),
         ("views: {tokens: {}}\nsystems: {}", r"views has no 'token': did you mean 'tokens'\?"),
     ],
 )

@@ -7,17 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from epigram.text.pos.pos_table import build, save
-from epigram.text.settings import (
-    AugmentSettings,
-    EncodeSettings,
-    PosTableSettings,
-    ViewSettings,
-)
-from epigram.workflow.augment import write_prompt
-from epigram.workflow.encode import encode_view
-from tests.support.pretraining import CORPUS
-from tests.support.text_samples import validated
+from epigram.text.settings import ViewSettings
+from tests.support.pretraining import encode, write_corpus
 
 
 @pytest.fixture
@@ -30,16 +21,10 @@ def own_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 def encoded_view(tmp_path_factory: pytest.TempPathFactory) -> Callable[[ViewSettings], Path]:
     """Return a function that encodes the corpus of pairs in any view."""
     folder = tmp_path_factory.mktemp("encoded")
-    validated(folder / "validated", "en", CORPUS)
-    (folder / "pos").mkdir()
-    save(build(PosTableSettings()), folder / "pos", {})
-    write_prompt(AugmentSettings(), folder / "validated", folder / "augmented")
+    write_corpus(folder)
 
     def run(view: ViewSettings) -> Path:
-        out = folder / f"{view.tokenizer}-{view.prompt}-{view.pretrain is not None}"
-        if not out.exists():
-            places = (folder / "validated", folder / "augmented", folder / "pos", out)
-            encode_view("v", view, EncodeSettings(), *places)
-        return out
+        name = f"{view.tokenizer}-{view.prompt}-{view.pretrain is not None}-{Path(view.checkpoint or '').name}"
+        return folder / name if (folder / name).exists() else encode(folder, view, name)
 
     return run

@@ -71,13 +71,13 @@ def test_it_learns_to_name_what_is_hidden(pretrained: tuple[View, Path]) -> None
     assert about["accuracy"]["after"] > unigram + 0.2
     assert about["accuracy"]["before"] < unigram + 0.1
     assert (about["texts"], about["held_out"]) == (392, 8)
-    assert sorted(path.name for path in folder.iterdir()) == ["about.json", "encoder.json", "encoder.safetensors"]
+    assert sorted(path.name for path in folder.iterdir()) == ["about.json", "config.json", "model.safetensors"]
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     from safetensors.torch import load_file
 
-    return load_file(folder / "encoder.safetensors")
+    return load_file(folder / "model.safetensors")
 
 
 def test_a_seed_gives_the_same_weights_and_another_seed_others(

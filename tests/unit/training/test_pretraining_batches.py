@@ -21,6 +21,7 @@ from epigram.training.pretraining.masked_language import MaskedLanguage, MaskedL
 from epigram.training.pretraining.pretrain_encoder import training_config
 from epigram.training.pretraining.shards import Shards, Texts
 from epigram.training.pretraining.word_masking import Masking
+from tests.support.tiny_bert import SPECIAL, write_bert
 
 VOCABULARY, UNKNOWN, MASK = 20, 1, 4
 FRAME = TextTemplate(
@@ -51,13 +52,14 @@ def test_an_unknown_token_is_no_word_that_can_be_hidden() -> None:
     assert tokens.labels.tolist() == [[-1, -1, 0, -1, 2, -1]]
 
 
-def pretrainer(checkpoints: Checkpoints | None = None) -> Trainer:
-    """Return a Trainer for a tiny encoder on 24 random texts: two epochs of six steps."""
+def pretrainer(checkpoints: Checkpoints | None = None, checkpoint: str | None = None) -> Trainer:
+    """Return a Trainer for a tiny encoder, or a tiny `checkpoint`, on 24 random texts: two epochs of six steps."""
     torch.manual_seed(0)
     sizes = {"width": 8, "depth": 1, "heads": 1, "hidden": 8}
     draw = np.random.default_rng(0)
     texts = shards([draw.integers(5, 15, 3).tolist() for _ in range(24)])
-    encoder = PretrainedConfig(small=sizes).build(DataSpec(vocabulary=VOCABULARY, classes=2, max_length=6))
+    spec = DataSpec(vocabulary=VOCABULARY, classes=2, max_length=6, checkpoint=checkpoint)
+    encoder = PretrainedConfig(small=sizes).build(spec)
     masking = Masking(share=0.3, mask_id=MASK, ordinary=torch.arange(5, VOCABULARY))
     settings = PretrainSettings(epochs=2, batch_size=4, learning_rate=0.01, seed=3)
     objective = MaskedLanguage(texts, texts, masking, training_config(settings), seed=settings.seed)
@@ -83,17 +85,20 @@ def test_every_measurement_hides_the_same_words() -> None:
     assert trainer.objective.measure(trainer.model) == trainer.objective.measure(trainer.model)
 
 
-def test_a_resumed_pretraining_ends_with_the_same_weights(tmp_path: Path) -> None:
-    whole = pretrainer()
+@pytest.mark.parametrize("further", [False, True], ids=["small encoder", "checkpoint"])
+def test_a_resumed_pretraining_ends_with_the_same_weights(tmp_path: Path, further: bool) -> None:
+    words = tuple(f"w{number}" for number in range(VOCABULARY - len(SPECIAL)))
+    start = str(write_bert(tmp_path / "bert", words)) if further else None
+    whole = pretrainer(checkpoint=start)
     record = whole.run()
-    stopped = pretrainer()
+    stopped = pretrainer(checkpoint=start)
     stopped.callbacks.append(StopAfterFour())
     with pytest.raises(StoppedError):
         stopped.run()
-    state, checkpoints = take_snapshot(stopped), Checkpoints(tmp_path)
+    state, checkpoints = take_snapshot(stopped), Checkpoints(tmp_path / "state")
     assert state is not None
     checkpoints.save(4, state)
-    resumed = pretrainer(Checkpoints(tmp_path))
+    resumed = pretrainer(Checkpoints(tmp_path / "state"), start)
     assert resumed.run() == record
     assert resumed.position.step == whole.position.step == 12
     for name, weights in whole.model.state_dict().items():

@@ -44,7 +44,7 @@ class PretrainedConfig(AttentionSettings):
     """Settings of the encoder and its attention.
 
     `small` are the sizes of the encoder that is built if the view has no checkpoint. If an encoder was pretrained on
-    the view's texts, the small encoder takes its sizes and weights from it.
+    the view's texts, the small encoder takes its sizes and weights from it, and a checkpoint its weights.
     `family`, if given, is the required family of a checkpoint (see `check_family`), and the family of a small encoder
     of the transformers library.
     `backbone` is the config of a saved model's backbone.
@@ -66,8 +66,8 @@ class PretrainedConfig(AttentionSettings):
         """
         if self.backbone is not None:
             return PretrainedEncoder(self, from_config(self.backbone), context)
-        if context.checkpoint is not None:
-            return PretrainedEncoder(self, from_checkpoint(context.checkpoint), context)
+        if context.start is not None:
+            return PretrainedEncoder(self, from_checkpoint(context.start), context)
         if context.pretrained is not None:
             return build_pretrained(self._small(read_settings(context.pretrained)), context.pretrained, context)
         if self.family is None:
@@ -84,7 +84,7 @@ class PretrainedConfig(AttentionSettings):
             info = read_checkpoint_info(context.checkpoint)
             return TransformerConfig.width if info is None else info.width
         folder = context.pretrained
-        stored = read_settings(folder) if folder is not None and (folder / "encoder.json").is_file() else {}
+        stored = read_settings(folder) if folder is not None and (folder / "config.json").is_file() else {}
         return self._small(stored).width
 
     def check(self, context: DataSpec) -> None:
@@ -127,7 +127,7 @@ class PretrainedConfig(AttentionSettings):
         replace(backbone, gate=self.head_to_head, site=self.site, placement=self.pos_weight, correlation=correlation)
 
     def _check_pretrained(self, context: DataSpec) -> None:
-        if context.pretrained is None:
+        if context.pretrained is None or context.checkpoint is not None:
             return
         if self.attention != "dot":
             raise ValueError(

@@ -107,7 +107,12 @@ class DataSpec:
     label_counts: Tensor | None = None  # (C,) training texts with each label, if `multi`
     vectors: Tensor | None = None  # (V, E) pretrained token vectors; a row of NaN if there is none
     checkpoint: str | None = None
-    pretrained: Path | None = None  # folder of a small encoder pretrained on the view's texts
+    pretrained: Path | None = None  # folder of a small encoder, or of the checkpoint, pretrained on the view's texts
+
+    @property
+    def start(self) -> str | None:
+        """The folder of the checkpoint as it was pretrained on the view's texts, or the checkpoint itself."""
+        return self.checkpoint and str(self.pretrained or self.checkpoint)
 
     @property
     def prompt_masks(self) -> int:

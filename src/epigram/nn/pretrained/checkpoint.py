@@ -69,7 +69,7 @@ def load_bert(folder: Path) -> Bert | None:
         check_config(values, f"{folder}/config.json")
     config = BertConfig.of(values) if isinstance(values, dict) else None
     files = weight_files(folder)
-    return None if config is None or not files else bert_with_weights(config, _tensors(files))
+    return None if config is None or not files else bert_with_weights(config, named_weights(files))
 
 
 def bert_with_weights(config: BertConfig, named: Iterable[NamedWeight]) -> Bert:
@@ -95,10 +95,33 @@ def bert_with_weights(config: BertConfig, named: Iterable[NamedWeight]) -> Bert:
 
 def _bert_weight_name(name: str) -> str:
     """Return the name in `Bert` of a weight from a model with a head or from an early checkpoint."""
-    name = name.removeprefix("bert.")
+    return _current_name(name.removeprefix("bert."))
+
+
+def _current_name(name: str) -> str:
     for old, new in LEGACY.items():
         name = name.replace(old, new)
     return name
+
+
+HEADS = {  # of masked language modelling: names in BERT and ERNIE, and in the families of RoBERTa; names here
+    "cls.predictions.transform.dense": "transform.0",
+    "cls.predictions.transform.LayerNorm": "transform.2",
+    "cls.predictions": "",
+    "lm_head.dense": "transform.0",
+    "lm_head.layer_norm": "transform.2",
+    "lm_head": "",
+}
+
+
+def load_masked_head(folder: Path) -> dict[str, Tensor]:
+    """Return the weights of the head of masked language modelling in `folder`, in float32; none if it has no head."""
+    found = {}
+    for name, read in named_weights(weight_files(folder)):
+        part, _, kind = _current_name(name).rpartition(".")
+        if part in HEADS:
+            found[f"{HEADS[part]}.{kind}".lstrip(".")] = read().to(torch.float32, copy=True)
+    return found
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -128,7 +151,8 @@ def shards(folder: Path) -> list[str]:
     return names
 
 
-def _tensors(files: list[Path]) -> Iterator[NamedWeight]:
+def named_weights(files: list[Path]) -> Iterator[NamedWeight]:
+    """Yield the weights in safetensors `files`, each of which is read when it is asked for."""
     from safetensors import safe_open
 
     for path in files:

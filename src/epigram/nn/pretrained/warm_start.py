@@ -1,37 +1,57 @@
-"""Folder of a small encoder that is pretrained on the user's texts, and initialization of a model from it.
+"""Folder of an encoder that is pretrained on the user's texts, and initialization of a small encoder from it.
 
-Files: about.json (steps, 0 if nothing was trained; checksums), encoder.json (settings), encoder.safetensors (weights).
+Files: about.json (steps, 0 if nothing was trained; checksums), config.json (settings), model.safetensors (weights). If
+the encoder started from a checkpoint, the folder is one too, with the files of the checkpoint's tokenizer.
 """
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from epigram.checkpoints.folders import checkpoint_folder
 from epigram.core.config_types import has_type, shown
 from epigram.core.errors import DataError
 from epigram.core.files import read_json, sha256, write_json, write_tensors
 from epigram.nn.encoders.transformer import TransformerConfig, TransformerEncoder
+from epigram.nn.layers.encoder import Encoder
 from epigram.nn.layers.types import DataSpec
+from epigram.nn.pretrained.checkpoint import WEIGHTS
 
 CHANGEABLE = {"dropout", "pos_weight", "head_to_head", "site"}  # settings that a model may change
-CHECKED = ("encoder.json", "encoder.safetensors")
+CONFIG = "config.json"
+CHECKED = (CONFIG, WEIGHTS)
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")  # files of a checkpoint's tokenizer
 POSITIONS = "embedding.position.weight"
 
 
-def write(folder: Path, encoder: TransformerEncoder, tokenizer: Path, about: dict[str, Any]) -> None:
-    """Write a pretrained `encoder` to `folder`.
+def write(
+    folder: Path, encoder: Encoder, tokenizer: Path, about: dict[str, Any], checkpoint: str | None = None
+) -> None:
+    """Write a pretrained `encoder`, which started from the `checkpoint` if one is given, to `folder`.
 
     `tokenizer` is the view's tokenizer.json and `about` the further contents of about.json.
     """
-    state = {name: tensor.detach().cpu().contiguous() for name, tensor in encoder.state_dict().items()}
-    write_tensors(folder / "encoder.safetensors", state)
-    write_json(folder / "encoder.json", asdict(encoder.config))
+    module: Any = encoder if checkpoint is None else encoder.backbone
+    state = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+    write_tensors(folder / WEIGHTS, state)
+    if checkpoint is None:
+        write_json(folder / CONFIG, asdict(encoder.config))
+    else:
+        _copy_settings(checkpoint_folder(checkpoint), folder)
     digests = {name: sha256(folder / name) for name in CHECKED}
     write_json(folder / "about.json", {**about, "tokenizer": sha256(tokenizer), "sha256": digests})
+
+
+def _copy_settings(checkpoint: Path, folder: Path) -> None:
+    """Copy the config and the tokenizer of a checkpoint, as far as it has these files."""
+    for name in (CONFIG, *TOKENIZER):
+        if (checkpoint / name).is_file():
+            shutil.copyfile(checkpoint / name, folder / name)
 
 
 def find_pretrained(folder: Path, tokenizer: Path) -> Path | None:
@@ -54,14 +74,14 @@ def find_pretrained(folder: Path, tokenizer: Path) -> Path | None:
 
 def read_settings(folder: Path) -> dict[str, Any]:
     """Return the settings of the pretrained encoder in `folder`."""
-    return dict(read_json(folder / "encoder.json"))
+    return dict(read_json(folder / CONFIG))
 
 
 def build_pretrained(config: TransformerConfig, folder: Path, context: DataSpec) -> TransformerEncoder:
     """Build the encoder of `config` with the weights in `folder`; missing weights (gates, later positions) are new.
 
-    Raises ValueError if a setting differs from the pretrained encoder's, unless it is in FREE; DataError if the weights
-    do not fit.
+    Raises ValueError if a setting differs from the pretrained encoder's, unless it is in CHANGEABLE; DataError if the
+    weights do not fit.
     """
     stored = read_settings(folder)
     for name, value in vars(config).items():
@@ -81,13 +101,13 @@ def _merged_weights(folder: Path, initial: dict[str, torch.Tensor]) -> dict[str,
     from safetensors.torch import load_file
 
     try:
-        state = load_file(folder / "encoder.safetensors")
+        state = load_file(folder / WEIGHTS)
     except (FileNotFoundError, SafetensorError) as error:
-        raise DataError(f"{folder}/encoder.safetensors cannot be read ({shown(str(error))}); run dvc repro") from None
+        raise DataError(f"{folder}/{WEIGHTS} cannot be read ({shown(str(error))}); run dvc repro") from None
     if POSITIONS in state:
         rows = min(len(state[POSITIONS]), len(initial[POSITIONS]))
         state[POSITIONS] = torch.cat([state[POSITIONS][:rows], initial[POSITIONS][rows:]])
     unexpected = [name for name, tensor in state.items() if name not in initial or tensor.shape != initial[name].shape]
     if unexpected:
-        raise DataError(f"{folder}/encoder.safetensors does not match the view (weight {unexpected[0]}); run dvc repro")
+        raise DataError(f"{folder}/{WEIGHTS} does not match the view (weight {unexpected[0]}); run dvc repro")
     return {**initial, **state}

@@ -1,1 +1,1 @@
-"""Pretraining of a small encoder by masked language modelling."""
+"""Pretraining of a small encoder or a checkpoint by masked language modelling."""

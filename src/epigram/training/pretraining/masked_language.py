@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,9 +35,12 @@ class Quality(NamedTuple):
 
 
 class MaskedLanguageModel(nn.Module):
-    """Encoder with a dense layer and the token table as output weights (Devlin et al. 2019)."""
+    """Encoder with a dense layer and the token table as output weights (Devlin et al. 2019).
 
-    def __init__(self, encoder: Encoder) -> None:
+    `head` are the weights of a checkpoint's own dense layer and biases. Without all of them they are random.
+    """
+
+    def __init__(self, encoder: Encoder, head: Mapping[str, Tensor] = MappingProxyType({})) -> None:
         super().__init__()
         table = encoder.token_table
         self.encoder, self.depth = encoder, encoder.depth
@@ -45,6 +49,9 @@ class MaskedLanguageModel(nn.Module):
             nn.Linear(encoder.width, table.embedding_dim), nn.GELU(), nn.LayerNorm(table.embedding_dim)
         )
         self.bias = nn.Parameter(torch.zeros(table.num_embeddings))
+        own = {name: weight for name, weight in self.state_dict().items() if not name.startswith("encoder.")}
+        if all(name in head and head[name].shape == weight.shape for name, weight in own.items()):
+            self.load_state_dict({name: head[name] for name in own}, strict=False)
 
     def forward(self, tokens: Tokens, places: tuple[Tensor, ...]) -> Tensor:
         """Return the logits (M, V) of M tokens, whose rows and positions are `places`: (M,), (M,)."""
