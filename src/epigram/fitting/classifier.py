@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from epigram.core.errors import ParameterError
 from epigram.data.validation.label_checks import visible_label
+from epigram.evaluation.metrics.function_scores import MetricFunction, name_of_function
 from epigram.evaluation.settings import AUTO
 from epigram.fitting.fit import fit
 from epigram.fitting.inputs import as_list
@@ -29,14 +32,14 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     `X` is a list, an array or a series of strings. `y` has a label for each text, which `predict` returns in its own
     type. If a text may have several labels, `y` is an indicator matrix (N, C) or a list of the labels of each text, and
-    `predict` returns the same. `classes_` are the sorted labels, the columns of an indicator matrix and of
-    `predict_proba`; a label without a text has the probability 0. `model_` is the FittedModel.
+    `predict` returns the same, and a function as `metric` gets it. `classes_` are the sorted labels, the columns of an
+    indicator matrix and of `predict_proba`; a label without a text has the probability 0. `model_` is the FittedModel.
     """
 
     def __init__(
         self,
         budget: str = "1m",
-        metric: str | Mapping[str, Any] = AUTO,
+        metric: str | Mapping[str, Any] | MetricFunction = AUTO,
         language: Language | None = None,
         verbose: bool = False,
     ) -> None:
@@ -52,24 +55,18 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         classes, places = _read_target(y) if binarizer is None else (binarizer.classes_, binarizer.transform(lists))
         names, several = _names_of(classes), places.ndim > 1
         labels = [[names[c] for c in np.flatnonzero(row)] if several else names[row] for row in places]
-        self.model_ = fit(texts, labels, **self.get_params())
-        self.classes_, self._several, self._binarizer = classes, several, binarizer
+        form = _Form(classes, several, binarizer)
+        self.model_ = fit(texts, labels, **self.get_params() | {"metric": form.metric(self.metric)})
+        self.classes_, self._form = classes, form
         return self
 
     def predict(self, X: Iterable[str]) -> Any:
         """Return the label of each text, or its labels in the form that `fit` got."""
         check_is_fitted(self)
-        places = self._places
-        if not self._several:
-            chosen = self.model_.predictor.choose(self.model_.probabilities(X))
-            return self.classes_[[places[self.model_.labels[place]] for place in chosen]]
-        found = [[places[label] for label in each.labels] for each in self.model_.predict(X)]
-        indicator = np.zeros((len(found), len(self.classes_)), dtype=np.int64)
-        for row, each in enumerate(found):
-            indicator[row, each] = 1
-        if self._binarizer is None:
-            return indicator
-        return [list(row) for row in self._binarizer.inverse_transform(indicator)]
+        if self._form.several:
+            return self._form.of([each.labels for each in self.model_.predict(X)])
+        chosen = self.model_.predictor.choose(self.model_.probabilities(X))
+        return self._form.of([self.model_.labels[place] for place in chosen])
 
     def predict_proba(self, X: Iterable[str]) -> NDArray[np.float64]:
         """Return the probabilities (N, C) of `X`; columns are in the order of `classes_`."""
@@ -79,13 +76,8 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     def _probabilities(self, X: Iterable[str]) -> NDArray[np.float64]:
         known = self.model_.probabilities(X)
         found = np.zeros((len(known), len(self.classes_)))
-        found[:, [self._places[label] for label in self.model_.labels]] = known
+        found[:, [self._form.places[label] for label in self.model_.labels]] = known
         return found
-
-    @property
-    def _places(self) -> Mapping[str, int]:
-        """Place of each label of the model in `classes_`."""
-        return {name: place for place, name in enumerate(map(str, self.classes_))}
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn must know of this estimator."""
@@ -94,6 +86,43 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         tags.classifier_tags.multi_label = True
         tags.non_deterministic = True  # the time that a training takes decides what else is tried
         return tags
+
+
+@dataclass(frozen=True)
+class _Form:
+    """The form of `y`: its classes, and whether a text has several labels, in lists if there is a `binarizer`."""
+
+    classes: Labels
+    several: bool
+    binarizer: MultiLabelBinarizer | None
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Place of each label of the model among the classes."""
+        return {name: place for place, name in enumerate(map(str, self.classes))}
+
+    def of(self, labels: Iterable[Any]) -> Any:
+        """Return the labels of the model, a name or a list of names for each text, in the form of `y`."""
+        if not self.several:
+            return self.classes[[self.places[label] for label in labels]]
+        found = [[self.places[label] for label in each] for each in labels]
+        indicator = np.zeros((len(found), len(self.classes)), dtype=np.int64)
+        for row, each in enumerate(found):
+            indicator[row, each] = 1
+        if self.binarizer is None:
+            return indicator
+        return [list(row) for row in self.binarizer.inverse_transform(indicator)]
+
+    def metric(self, metric: Any) -> Any:
+        """Return the metric of the model's labels for a metric; only a function is of labels in the form of `y`."""
+        if not callable(metric):
+            return metric
+
+        def in_form(gold: Any, predicted: Any) -> Any:
+            return metric(self.of(gold), self.of(predicted))
+
+        in_form.__name__ = name_of_function(metric)
+        return in_form
 
 
 def _lists_of(y: Any) -> list[Any] | None:

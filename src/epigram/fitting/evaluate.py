@@ -18,12 +18,13 @@ from epigram.core.errors import DataError
 from epigram.data.corpus import read_corpus
 from epigram.data.sources.source import read_source
 from epigram.evaluation.metrics.counts import class_scores, per_class
+from epigram.evaluation.metrics.function_scores import MetricFunction, metric_setting
 from epigram.evaluation.metrics.intervals import score_interval
 from epigram.evaluation.metrics.multi_label import MultiLabelPredictions
-from epigram.evaluation.metrics.primary import PRIMARY
+from epigram.evaluation.metrics.primary import metric_of
 from epigram.evaluation.metrics.single_label import SingleLabelPredictions
 from epigram.evaluation.records.results import ClassScores, Interval
-from epigram.evaluation.settings import EvaluateSettings
+from epigram.evaluation.settings import EvaluateSettings, MetricSetting
 from epigram.fitting.inputs import write_raw
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
 from epigram.text.dataset.language import as_language
@@ -62,12 +63,14 @@ def evaluate(
     text: str | Sequence[str] | None = None,
     label: str = "label",
     options: Mapping[str, str] | None = None,
+    metric: str | Mapping[str, Any] | MetricFunction | None = None,
 ) -> ModelScores:
     """Return how good the predictions of a model are for texts with labels.
 
     `data` and `labels` are as for `fit`; the columns `text` of a table are by default the columns of the model's
     training. If a column has the names of splits, only the rows of test count. A text of nothing but whitespace, and a
-    missing label, is left out.
+    missing label, is left out. A `metric`, as for `fit`, is one more score, by its name in `Metrics`: a function is
+    function:NAME, and of a loss the score is the negative.
     Raises the errors of `fit` for `data`, DataError if no text is left and for a label that the model does not have.
     """
     columns = text or (model.text_columns if labels is None else "text")
@@ -86,22 +89,29 @@ def evaluate(
         rows = rows.filter(pl.col("label") != "")  # also a null
     if not rows.height:
         raise DataError("evaluate: there is no text with a label to score; a column split needs rows of test")
-    return _scores(model, rows, notes)
+    if metric is None:
+        return _scores(model, rows, notes)
+    with metric_setting(metric, "evaluate") as setting:
+        return _scores(model, rows, notes, setting)
 
 
-def _scores(model: BasePredictor, rows: pl.DataFrame, notes: list[str]) -> ModelScores:
-    """Return the scores on the columns text and label, or labels."""
+def _scores(
+    model: BasePredictor, rows: pl.DataFrame, notes: list[str], setting: MetricSetting | None = None
+) -> ModelScores:
+    """Return the scores on the columns text and label, or labels; also by the metric of a `setting`."""
     column = "labels" if "labels" in rows.columns else "label"
     given = rows[column].to_list() if column == "labels" else [[each] for each in rows[column].to_list()]
     _check_labels(model, given)
     judged = _judged(model, model.predict(rows["text"].to_list()), given)
     counts, settings = judged.counts(), EvaluateSettings()
-    scored = {name: PRIMARY[name].rows(judged) for name in SHOWN[judged.task]}
+    metrics = [metric_of(each, judged.task, model.labels) for each in SHOWN[judged.task]]
+    if setting is not None:
+        metrics.append(metric_of(setting, judged.task, model.labels))
     interval = partial(score_interval, resamples=settings.resamples, confidence=settings.confidence)
     classes = per_class(counts.hits, counts.predicted, counts.support)
     return ModelScores(
         rows=rows.height,
-        scores={name: interval(each) for name, each in scored.items()},
+        scores={each.name: interval(each.rows(judged)) for each in metrics},
         labels=class_scores(model.labels, classes, counts.support),
         confusion=[(model.labels[a], model.labels[b], count) for a, b, count in judged.confusion()],
         notes=notes,

@@ -16,8 +16,9 @@ from epigram.core.masking import Kind, masking
 from epigram.core.pairs import PAIR
 from epigram.data.sources.inspection import ORDER_NOTE
 from epigram.data.validation.settings import ValidateSettings
+from epigram.evaluation.metrics.function_scores import MetricFunction, metric_setting
 from epigram.evaluation.metrics.primary import OF_ORDER
-from epigram.evaluation.settings import AUTO, ReportSettings, name_of, read_metric
+from epigram.evaluation.settings import AUTO, ReportSettings, name_of
 from epigram.fitting.fitted_model import PREFIX, FittedModel
 from epigram.fitting.inputs import write_raw
 from epigram.fitting.progress import live
@@ -46,7 +47,7 @@ def fit(
     ordered: Iterable[Any] | None = None,
     hierarchy: str = "",
     budget: str = "1m",
-    metric: str | Mapping[str, Any] = AUTO,
+    metric: str | Mapping[str, Any] | MetricFunction = AUTO,
     language: Language | None = None,
     options: Mapping[str, str] | None = None,
     mask: Sequence[Kind] = (),
@@ -63,11 +64,12 @@ def fit(
     out. The report has the score of each value of the columns `slices` (with `labels`, a mapping to the values of each
     text). `ordered` are the labels in their order, if they have one and are no numbers. `hierarchy` is the separator of
     levels in labels, such as / in goods/phone, and the report scores each level. The `metric`, as in params.yaml
-    (docs/settings.md), chooses the model; by default, it is the score of the task. The `budget` (90s, 20m, 1h) is the
-    time until the model is returned. The first system is the best one by experience that fits into the time, and is
-    trained to its end; what is left of the time goes to others, which are stopped when the time is over. `mask` hides
-    email, phone or id in the report. With `neighbors`, the model's folder has the training texts, and `explain` shows
-    the nearest ones; the vectors of the texts take the time of their predictions, after the budget.
+    (docs/settings.md), chooses the model; by default, it is the score of the task. It can be a function of two arrays,
+    the right and the predicted labels, that returns a number, larger is better (docs/howto/own_metric.md). The `budget`
+    (90s, 20m, 1h) is the time until the model is returned. The first system is the best one by experience that fits
+    into the time, and is trained to its end; what is left of the time goes to others, which are stopped when the time
+    is over. `mask` hides email, phone or id in the report. With `neighbors`, the model's folder has the training texts,
+    and `explain` shows the nearest ones; the vectors of the texts take the time of their predictions, after the budget.
     Raises ParameterError for arguments that do not fit together, DataError for faults of the texts.
     """
     watch = Stopwatch(parse_budget(budget), monotonic())
@@ -76,15 +78,19 @@ def fit(
         raise ParameterError(f"fit: text is {text!r}; a pair needs two columns, for example ['question', 'answer']")
     report = validate_as(ReportSettings, {"mask": list(mask)}, file="fit")
     left_out = ValidateSettings(on_empty="drop", on_unlabelled="drop")
-    steps = Steps(Path(place.name), StepSettings(validate=left_out, metric=read_metric(metric, "fit"), report=report))
-    with masking(report.mask), _printer(steps.folder / LOG, verbose=verbose) as say:
+    with (
+        metric_setting(metric, "fit") as score,
+        masking(report.mask),
+        _printer(Path(place.name) / LOG, verbose=verbose) as say,
+    ):
+        steps = Steps(Path(place.name), StepSettings(validate=left_out, metric=score, report=report))
         columns: dict[str, Any] = {"text": text, "label": label, "group": group, "time": time, "ordered": ordered}
         columns |= {"slices": slices, "hierarchy": hierarchy}
         raw = steps.folder / "raw"
         reading = {**(options or {}), **({"join": PAIR} if pair else {})}
         for note in write_raw(data, labels, **columns, language=language, folder=raw, options=reading):
             say(f"note: {note}")
-        if ordered is not None and name_of(steps.settings.metric) not in OF_ORDER:
+        if ordered is not None and name_of(score) not in OF_ORDER:
             say(f"note: {ORDER_NOTE}")
         search = Search(steps, watch, say)
         with live(search, shown=verbose):

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
-from epigram.core.config_types import Checked, Strict, validate_as
+from epigram.core.config_types import Checked, Strict, shown, validate_as
 from epigram.core.errors import DataError, ParameterError
 from epigram.core.settings import check_sections
 from epigram.data.packed import file_suffix
@@ -18,6 +18,7 @@ from epigram.data.sources.inspection import in_usual_order
 from epigram.data.sources.source import SPLIT_KEYS, read_source
 from epigram.data.tables import FILE_OPTIONS, formats
 from epigram.data.validation.settings import ValidateSettings
+from epigram.evaluation.metrics.function_scores import FUNCTION
 from epigram.evaluation.records.ensemble_record import ENSEMBLE
 from epigram.evaluation.settings import plain_value
 from epigram.fitting.inputs import write_raw
@@ -51,7 +52,10 @@ class FitRecord(Strict):
 
     @classmethod
     def of(cls, model: Path) -> FitRecord:
-        """Read the record of a saved model, whose files must be unchanged. Raises ParameterError if it has none."""
+        """Read the record of a saved model, whose files must be unchanged.
+
+        Raises ParameterError if it has none, or if a project cannot choose the model because a function did.
+        """
         manifest.verify(model)
         if (values := manifest.read_facts(model).get(KEY)) is None:
             raise ParameterError(
@@ -59,6 +63,12 @@ class FitRecord(Strict):
             )
         record = validate_as(cls, values, KEY, file=str(model / manifest.MANIFEST))
         check_sections(record.params)
+        kind, _, name = str(record.params.get("metric", "")).partition(":")
+        if kind == FUNCTION:
+            raise ParameterError(
+                f"{model}: the function {shown(name)} chose this model, and a project has no functions; fit with a "
+                "metric of params.yaml, for example macro_f1"
+            )
         return record
 
     def reading(self, data: Path) -> dict[str, Any]:

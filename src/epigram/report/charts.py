@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import Any
 
-from epigram.evaluation.metrics.primary import is_loss
+from epigram.evaluation.metrics.primary import in_percent
 from epigram.evaluation.quality.learning_curve import LearningCurve
 from epigram.evaluation.records.pruning_record import PruningRecord
 from epigram.evaluation.records.results import Bin, Coverage, Metrics
@@ -146,7 +146,7 @@ def speed(summary: Summary) -> str:
     axis = {"format": "~g", "tickCount": 5, "grid": False}
     scale = {"type": "log", "padding": 30, "nice": False}
     x = {"x": number("ms", scale=scale, axis=axis, title="milliseconds per text")}
-    form = ".3~g" if is_loss(summary.score) else ".0%"
+    form = ".0%" if in_percent(summary.score) else ".3~g"
     y = {"y": number("test_score", scale={"zero": False}, axis={"format": form}, title="test score")}
     chosen = {"condition": {"test": "datum.outcome == 'chosen'", "value": SECOND}, "value": ACCENT}
     label = x | y | {"text": name("system")}
@@ -165,7 +165,7 @@ def history(scores: Sequence[tuple[str, float, float, float]], metric: str, titl
     # a score of a loss is its negative
     points = [{"run": run, "score": abs(value), "low": abs(low), "high": abs(high)} for run, value, low, high in scores]
     x = {"x": {"field": "run", "type": "ordinal", "sort": None, "axis": {"labels": False, "ticks": False}}}
-    form = ".3~g" if is_loss(metric) else ".0%"
+    form = ".0%" if in_percent(metric) else ".3~g"
     y = {"y": number("score", scale={"zero": False}, axis={"format": form}, title=title)}
     layers = [
         mark("rule", x | {"y": number("low"), "y2": {"field": "high"}}, stroke=MUTED, opacity=0.6),

@@ -8,7 +8,7 @@ from typing import Any
 
 from epigram.core.limits import list_names
 from epigram.evaluation.comparison.formats import ends_of, join_names, level, percent, score_text
-from epigram.evaluation.metrics.primary import is_loss, title_of
+from epigram.evaluation.metrics.primary import in_percent, title_of
 from epigram.evaluation.metrics.slices import NOT_IN_TRAIN
 from epigram.evaluation.quality.data_quality import DataQuality, outlook
 from epigram.evaluation.records.results import ClassScores, Metrics
@@ -114,7 +114,7 @@ def _leaks(metrics: Metrics, findings: Findings) -> list[str]:
 def _uncertain(summary: Summary, row: Row, metrics: Metrics) -> list[str]:
     """Return warnings about a wide range, and about labels that no test text has."""
     texts, warnings = summary.splits["test"] or summary.splits["train"], list[str]()
-    if row.test_high - row.test_low > WIDE and not is_loss(summary.score):
+    if row.test_high - row.test_low > WIDE and in_percent(summary.score):
         warnings.append(f"The range is wide because only {texts:,} texts test it; {4 * texts:,} would halve it.")
     if absent := [each.label for each in metrics.classes if not each.support]:
         names = list_names((f"“{label}”" for label in absent), MAX_NAMED)

@@ -25,7 +25,7 @@ from epigram.core.masking import masked_parts
 from epigram.core.templates import environment
 from epigram.evaluation.comparison import formats
 from epigram.evaluation.comparison.choices import three_choices
-from epigram.evaluation.metrics.primary import is_loss, title_of
+from epigram.evaluation.metrics.primary import in_percent, title_of
 from epigram.evaluation.records.ensemble_record import EnsembleRecord
 from epigram.evaluation.records.pruning_record import PruningRecord
 from epigram.evaluation.records.results import Metrics, read_text
@@ -52,10 +52,10 @@ class Scale:
     def around(cls, bounds: Sequence[tuple[float, float]]) -> Scale:
         """Return a scale that contains every (low, high) with a margin; its ends are multiples of 5%.
 
-        If a score is negative, the scale ends at the lowest and the highest score.
+        If a score is negative or above 1, the scale ends at the lowest and the highest score.
         """
         low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
-        if low < 0.0:
+        if low < 0.0 or high > 1.0:
             return cls(low, high if high > low else low + 1.0)
         return cls(max(0.0, (low - 0.005) * 100 // 5 * 0.05), min(1.0, -((-high - 0.005) * 100 // 5) * 0.05))
 
@@ -164,7 +164,7 @@ def _environment(summary: Summary) -> Environment:
         "summary": summary,
         "change": formats.change,
         "score_name": title_of(summary.score),
-        "is_loss": is_loss(summary.score),
+        "in_percent": in_percent(summary.score),
         "score": partial(formats.score_text, summary.score),
         "ends": partial(formats.ends_of, summary.score),
         "no_tokens": formats.NO_TOKENS,

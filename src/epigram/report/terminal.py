@@ -6,7 +6,7 @@ from rich import box
 from rich import table as rich
 from rich.text import Text
 
-from epigram.evaluation.metrics.primary import is_loss, title_of
+from epigram.evaluation.metrics.primary import in_percent, title_of
 from epigram.evaluation.records.summary import Summary
 from epigram.process.display import printable
 from epigram.report.columns import OUT_OF_FOLD, comparison
@@ -15,7 +15,7 @@ from epigram.report.table import Table
 
 def comparison_table(summary: Summary) -> rich.Table:
     """Return a table with one row per system; the chosen one is highlighted, `=` marks ties with the best."""
-    unit = "" if is_loss(summary.score) else " in percent"
+    unit = " in percent" if in_percent(summary.score) else ""
     shown = terminal_table(comparison(summary, "terminal"))
     shown.title = Text(f"{summary.dataset}: {title_of(summary.score)}{unit}")
     scored = f"\ntest: {OUT_OF_FOLD}" if summary.out_of_fold else ""

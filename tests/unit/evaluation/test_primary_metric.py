@@ -222,7 +222,7 @@ def test_labels_that_are_numbers_may_have_prices() -> None:
 
 
 def test_every_registered_metric_is_a_value_of_the_setting() -> None:
-    assert {*METRIC_NAMES} - {"auto"} == PRIMARY.keys() - {"f1", "cost"}
+    assert {*METRIC_NAMES} - {"auto"} == PRIMARY.keys() - {"f1", "cost", "function"}
 
 
 def test_titles_are_those_of_the_metrics_of_labels() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from epigram.evaluation.metrics.primary import is_loss
+from epigram.evaluation.metrics.primary import in_percent, is_loss
 
 NO_TOKENS = "labels no tokens"
 
@@ -26,10 +26,10 @@ def level(share: float) -> str:
 
 
 def score_text(metric: str, score: float | None, unit: str = "") -> str:
-    """Format a score of the primary metric: in percent, with the `unit`, or the loss, whose negative is the score."""
-    if score is None or not is_loss(metric):
+    """Format a score of the primary metric: in percent, with the `unit`, or a number; of a loss, its negative."""
+    if score is None or in_percent(metric):
         return percent(score) + (unit if score is not None else "")
-    return f"{abs(score):.4g}"
+    return f"{abs(score) if is_loss(metric) else score:.4g}"
 
 
 def points(metric: str, difference: float) -> str:

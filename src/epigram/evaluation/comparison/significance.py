@@ -39,7 +39,7 @@ def paired_bootstrap(a: ScoredRows, b: ScoredRows, resamples: int = RESAMPLES, s
     """Return the two-sided p-value of the difference in mean score."""
     draws = _differences(a, b, resamples, seed)
     rarer = min((draws <= 0).sum(), (draws >= 0).sum())
-    return min(1.0, 2 * float(rarer + 1) / (resamples + 1))
+    return min(1.0, 2 * float(rarer + 1) / (len(draws) + 1))
 
 
 def standard_error(a: ScoredRows, b: ScoredRows) -> float:

@@ -55,7 +55,8 @@ def resampled_scores(
 ) -> Floats:
     """Return `statistic` of `resamples` resamples of the N rows, which are the same rows for all `systems`.
 
-    `statistic` maps the scores (r, K) of each system in r resamples to (r, ...).
+    There are fewer if `most_resamples` of a system says so. `statistic` maps the scores (r, K) of each system in r
+    resamples to (r, ...).
     """
     first, counts = distinct_rows(chain.from_iterable(each.codes for each in systems))
     parts = [each.columns(first) for each in systems]
@@ -66,6 +67,7 @@ def resampled_scores(
         return statistic([each.of(part) for each, part in zip(systems, own, strict=True)])
 
     rare = any(each.mostly_rare for each in systems)
+    resamples = min([resamples, *(each.most_resamples for each in systems if each.most_resamples is not None)])
     return _bootstrap_distinct(_beside(parts), counts, of_sums, resamples, seed, mostly_rare=rare)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from epigram.core.config_types import nearest, parse_integer, shown
 from epigram.core.errors import DataError, ParameterError
 from epigram.evaluation.arrays import Floats
+from epigram.evaluation.metrics.function_scores import FUNCTION, check_function, function_rows, given_function
 from epigram.evaluation.metrics.metric_rows import (
     Judged,
     accuracy_rows,
@@ -77,6 +78,7 @@ class RegisteredMetric(NamedTuple):
     rows: Callable[..., ScoredRows]
     tasks: tuple[Task, ...] = ("single", "multi")
     loss: bool = False  # the score is the negative of what reports show
+    percent: bool = True  # reports show the score in percent, unless it is a loss
 
 
 PRIMARY = {
@@ -92,6 +94,7 @@ PRIMARY = {
     "quadratic_kappa": RegisteredMetric("quadratic kappa", kappa_rows, ("single",)),
     "mean_absolute_error": RegisteredMetric("mean absolute error", cost_rows, ("single",), loss=True),
     "cost": RegisteredMetric("cost per text", cost_rows, ("single",), loss=True),
+    FUNCTION: RegisteredMetric("{}", function_rows, percent=False),  # function:NAME
     "token_f1": RegisteredMetric("token F1", micro_f1_rows, ()),  # tokens.py adds up the words of the rows
 }
 OF_ORDER = {"quadratic_kappa", "mean_absolute_error"}  # names of the metrics that need labels in an order
@@ -121,8 +124,12 @@ def metric_of(setting: MetricSetting, task: Task, labels: Sequence[str], *, word
     if kind == "mean_absolute_error":  # the price of a prediction is its distance from the gold label
         distances = _distances(labels)
         return PrimaryMetric(name, partial(entry.rows, prices=distances), prices=distances)
-    rows = partial(entry.rows, label=_number(label, labels)) if kind == "f1" else entry.rows
-    return PrimaryMetric(name, rows, words_only)
+    more: dict[str, Any] = {}
+    if kind == "f1":
+        more = {"label": _number(label, labels)}
+    elif kind == FUNCTION:
+        more = {"labels": labels, "function": given_function(label)}
+    return PrimaryMetric(name, partial(entry.rows, **more), words_only)
 
 
 class LabelledData(Protocol):
@@ -155,9 +162,11 @@ def text_metric(setting: MetricSetting, data: LabelledData) -> PrimaryMetric:
 def check_metric(setting: MetricSetting, data: LabelledData, *, declared: bool) -> None:
     """Raise ParameterError for a metric that does not suit the data; `declared`: the source lists the labels in order.
 
-    Labels that are numbers are in the order of their values.
+    Labels that are numbers are in the order of their values. A function is called with a few of the labels.
     """
     metric = metric_for(setting, data)
+    if metric.name.startswith(f"{FUNCTION}:"):
+        check_function(metric.rows, len(data.labels), multi=data.task == "multi")
     if metric.name in OF_ORDER and not declared and None in map(parse_integer, data.labels):
         raise ParameterError(
             f"metric is {metric.name!r}, but the labels have no order; name them in order with --ordered of epigram "
@@ -213,3 +222,9 @@ def is_loss(name: str) -> bool:
     """Return whether the score of the metric `name` is the negative of a loss, which reports show."""
     entry = PRIMARY.get(name.partition(":")[0])
     return entry is not None and entry.loss
+
+
+def in_percent(name: str) -> bool:
+    """Return whether reports show the score of the metric `name` in percent."""
+    entry = PRIMARY.get(name.partition(":")[0])
+    return entry is None or (entry.percent and not entry.loss)

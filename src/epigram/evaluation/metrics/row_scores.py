@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ class ScoredRows(ABC):
 
     bounds: tuple[float, float] = SHARE
     spread: float = 1.0
+    most_resamples: ClassVar[int | None] = None  # limit, if one takes long
 
     @property
     @abstractmethod
@@ -124,12 +125,8 @@ class LabelScores(ScoredRows):
 
     @property
     def codes(self) -> Sequence[NDArray[Any]]:
-        """The labels; numbers are negative, so that distinct rows are in the order of their indicators."""
-        if self.multi:
-            return list(
-                np.concatenate([self.gold[None], self.predicted]).transpose(0, 2, 1).reshape(-1, len(self.gold))
-            )
-        return [-self.gold, *-self.predicted]
+        """The labels."""
+        return label_codes(self.gold, self.predicted)
 
     @property
     def mostly_rare(self) -> bool:
@@ -166,6 +163,13 @@ class LabelScores(ScoredRows):
     def rows(self, chosen: Bools) -> Self:
         """Return only the rows where `chosen` (N,) is true."""
         return replace(self, gold=self.gold[chosen], predicted=self.predicted[:, chosen])
+
+
+def label_codes(gold: NDArray[Any], predicted: NDArray[Any]) -> Sequence[NDArray[Any]]:
+    """Return the codes of labels, see `ScoredRows`; numbers are negative, so that indicators have the same order."""
+    if gold.ndim == 2:
+        return list(np.concatenate([gold[None], predicted]).transpose(0, 2, 1).reshape(-1, len(gold)))
+    return [-gold, *-predicted]
 
 
 def _sparse_indicators(gold: Ints, predicted: Ints, classes: int) -> Any:
