@@ -9,6 +9,7 @@ import numpy as np
 
 from epigram.models import ensemble
 from epigram.models.batches import TextBatches
+from epigram.models.manifest import PROVENANCE
 from epigram.models.recipe import Recipe
 from epigram.models.serialization import save
 from epigram.models.text_template import TextTemplate, character_count
@@ -84,5 +85,5 @@ def ensemble_of_svms(folder: Path, *, multi: bool = False, prices: ensemble.Pric
         thresholds=[0.3, 0.4, 0.5] if multi else [0.5] * 3,
         prices=prices,
     )
-    ensemble.save(whole, ensemble.copy_members(members), {"data": "d" * 64})
+    ensemble.save(whole, ensemble.copy_members(members), {PROVENANCE: {"data": "d" * 64}})
     return whole.folder

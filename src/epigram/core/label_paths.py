@@ -17,6 +17,21 @@ def label_path(label: str, separator: str) -> tuple[str, ...]:
     return tuple(part for each in label.split(separator) if (part := each.strip())) or (label,)
 
 
+def level_names(labels: Sequence[str], separator: str, level: int) -> dict[str, str]:
+    """Return the label of a level that each label is, or is below; the top level is 1.
+
+    A label with fewer parts is itself. Raises ParameterError for a level that no label has.
+    """
+    paths = {label: label_path(label, separator) for label in labels}
+    deepest = max(map(len, paths.values()))
+    if not 1 <= level <= deepest:
+        raise ParameterError(f"level is {level}, but the labels have the levels 1 to {deepest}")
+    names: dict[tuple[str, ...], str] = {}
+    for label, path in paths.items():
+        names.setdefault(path[:level], label if len(path) <= level else separator.join(path[:level]))
+    return {label: names[path[:level]] for label, path in paths.items()}
+
+
 def check_hierarchy(separator: str, labels: Sequence[str], where: str) -> None:
     """Raise ParameterError, starting with `where`, for a separator that no label contains."""
     if separator and not any(separator in label for label in labels):

@@ -78,9 +78,9 @@ class FittedModel:
         """The labels, in the order of the columns of `probabilities`."""
         return self.predictor.labels
 
-    def predict(self, texts: Iterable[str]) -> list[TextPrediction]:
-        """Return one prediction per text. Raises ParameterError for a single string."""
-        return self.predictor.predict(texts)
+    def predict(self, texts: Iterable[str], *, level: int | None = None) -> list[TextPrediction]:
+        """Return one prediction per text, for a `level` of the labels if it is given; see `BasePredictor.predict`."""
+        return self.predictor.predict(texts, level=level)
 
     def probabilities(self, texts: Iterable[str]) -> NDArray[np.float32]:
         """Return the probabilities (N, C) of `texts`. Raises ParameterError for a single string."""

@@ -55,6 +55,7 @@ def predict_table(
     text: Sequence[str] | None = None,
     force: bool = False,
     options: Options | None = None,
+    level: int | None = None,
 ) -> RowCounts:
     """Predict the texts of the table `source` and write the table with predictions to `out`.
 
@@ -67,11 +68,12 @@ def predict_table(
     confidence, and `probability`. A row without a text, a missing one or one of whitespace, gets no label and the
     probability 0. A multi-label model adds `labels`, those above their thresholds, and their `probabilities`. A model
     that labels words adds `words`, those whose label is not the default. `options` are known options of the reader.
+    The labels are of a `level`, if it is given, see `BasePredictor.predict`.
     Raises ParameterError for columns that do not fit and, without `force`, if `out` exists.
     """
     if out != STDOUT:
         check_output(out, force=force)
-    schema = schema_of(predictor)
+    schema = schema_of(predictor, level)
     table = open_table(source, {"text": list(text or predictor.text_columns)} | (options or {}))
     texts = choose_columns(table, text, predictor.text_columns)
     check_columns(table, texts, list(schema))
@@ -79,14 +81,16 @@ def predict_table(
     with table_writer(out, table.columns) as write, progress(table.rows, prints=out == STDOUT) as advance:
         for chunk in table.chunks(texts):
             for part in chunk.iter_slices(BATCH_TEXTS) if chunk.height else [chunk]:
-                write(_predict_rows(predictor, part, texts, schema, counts))
+                write(_predict_rows(predictor, part, texts, schema, counts, level))
                 advance(part.height)
     return counts
 
 
-def schema_of(predictor: BasePredictor) -> dict[str, Any]:
-    """Return the columns that the model adds, with their types."""
-    labels_words = bool(predictor.predict(["word"])[0].words)  # the data may have word labels that the model lacks
+def schema_of(predictor: BasePredictor, level: int | None = None) -> dict[str, Any]:
+    """Return the columns that the model adds, with their types. Raises ParameterError for a level that it lacks."""
+    labels_words = bool(
+        predictor.predict(["word"], level=level)[0].words
+    )  # the data may have word labels that the model lacks
     words = {"words": pl.List(WORD)} if labels_words else {}
     return (LABELS if predictor.multi else LABEL) | words
 
@@ -111,10 +115,15 @@ def check_columns(table: TableFile, texts: Sequence[str], added: list[str]) -> N
 
 
 def _predict_rows(
-    predictor: BasePredictor, rows: pl.DataFrame, columns: Sequence[str], schema: dict[str, Any], counts: RowCounts
+    predictor: BasePredictor,
+    rows: pl.DataFrame,
+    columns: Sequence[str],
+    schema: dict[str, Any],
+    counts: RowCounts,
+    level: int | None,
 ) -> pl.DataFrame:
     texts = joined_texts(rows, columns, predictor.join)
-    predictions = predictor.predict(texts)
+    predictions = predictor.predict(texts, level=level)
     counts.add(texts, predictions, multi=predictor.multi)
     return rows.with_columns(
         pl.Series(name, [VALUES[name](answer, predictor.default_word_label) for answer in predictions], kind)

@@ -96,11 +96,12 @@ def require_single_model(folder: Path) -> None:
 
 
 def save(
-    ensemble: SavedEnsemble, write_member: Callable[[str, Path], None], provenance: Mapping[str, str] | None = None
+    ensemble: SavedEnsemble, write_member: Callable[[str, Path], None], facts: Mapping[str, Any] | None = None
 ) -> None:
     """Write the folder of the ensemble atomically; `write_member` writes the folder of the member with a name.
 
-    `provenance` has checksums of what the members do not tell, such as the data.
+    `facts` are further facts of the manifest; their provenance has checksums of what the members do not tell, such as
+    the data.
     """
     config = {
         "model_type": "epigram",
@@ -121,7 +122,8 @@ def save(
         write_text(new / CARD, _card(ensemble))
         members = {name: sha256(new / MEMBERS / name / manifest.MANIFEST) for name in ensemble.weights}
         own = {"code": code_hash(), "weights": parameters_hash(members=members, **config)}
-        manifest.write(new, {"system": "ensemble", PROVENANCE: {**(provenance or {}), **own}})
+        known = facts or {}
+        manifest.write(new, {"system": "ensemble", **known, PROVENANCE: {**known.get(PROVENANCE, {}), **own}})
 
 
 def copy_members(folders: Mapping[str, Path]) -> Callable[[str, Path], None]:

@@ -21,6 +21,7 @@ from epigram.core.errors import DataError, InputMissingError, ParameterError, Tr
 from epigram.core.files import read_json, sha256, write_json
 
 PROVENANCE, WEIGHTS = "provenance", "model.safetensors"
+HIERARCHY = "hierarchy"  # separator of levels in the labels, a fact of a chosen model
 PACKAGE = Path(__file__).parents[1]
 TEMPLATE = "template/"  # files of a new project, which only an installed package contains
 
@@ -112,6 +113,14 @@ def write(folder: Path, facts: dict[str, Any]) -> None:
 def read_facts(folder: Path) -> dict[str, Any]:
     """Return the facts of the manifest, without the checksums."""
     return {name: value for name, value in read_json(folder / MANIFEST).items() if name != "sha256"}
+
+
+def read_hierarchy(folder: Path) -> str:
+    """Return the separator of levels in the labels of a model; empty if its labels have no levels."""
+    found = read_facts(folder).get(HIERARCHY, "")
+    if not isinstance(found, str):
+        raise DataError(f"{folder}/{MANIFEST}: {HIERARCHY} is no text; restore the model's folder")
+    return found
 
 
 def verify(folder: Path) -> set[str]:

@@ -24,7 +24,7 @@ NAMED_LABELS = 20  # maximum number of labels that the card lists
 
 
 def write_chosen_card(folder: Path, summary: Summary, metrics: Metrics) -> None:
-    """Replace the card of the chosen model in `folder`, and write its manifest again."""
+    """Replace the card of the chosen model in `folder`, and write its manifest again, with the levels of its labels."""
     row, config, facts = summary.chosen, read_json(folder / "config.json"), manifest.read_facts(folder)
     members = sorted((folder / manifest.MEMBERS).iterdir()) if (folder / manifest.MEMBERS).is_dir() else []
     known = [facts, *(manifest.read_facts(member) for member in members)]
@@ -47,7 +47,8 @@ def write_chosen_card(folder: Path, summary: Summary, metrics: Metrics) -> None:
         )
     )
     write_text(folder / manifest.CARD, text)
-    manifest.write(folder, facts)
+    levels = {manifest.HIERARCHY: metrics.hierarchy} if metrics.hierarchy else {}
+    manifest.write(folder, facts | levels)
 
 
 def _metadata(summary: Summary, row: Row, checkpoints: list[str]) -> ModelCardData:

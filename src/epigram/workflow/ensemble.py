@@ -21,7 +21,7 @@ from epigram.evaluation.settings import EnsembleSettings, EvaluateSettings
 from epigram.evaluation.splits import GoldSplit
 from epigram.evaluation.tokens.word_predictions import Words
 from epigram.models import ensemble
-from epigram.models.manifest import parameters_hash, read_provenance
+from epigram.models.manifest import PROVENANCE, parameters_hash, read_provenance
 from epigram.process.display import echo
 from epigram.text.dataset.text_matching import loose_text
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
@@ -118,7 +118,7 @@ def _write_model(folder: Path, combined: Combined, number: int, pruned: Path) ->
         thresholds=seed.thresholds or [0.5] * len(metrics.labels),
         prices=None if prices is None else prices.tolist(),
     )
-    ensemble.save(saved, ensemble.copy_members(folders), data)
+    ensemble.save(saved, ensemble.copy_members(folders), {PROVENANCE: data})
 
 
 def _write_speed(record: EnsembleRecord, out: Path, pruned: Path, seed: int, speed: Path) -> None:

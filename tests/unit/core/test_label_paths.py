@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epigram.core.errors import ParameterError
-from epigram.core.label_paths import check_hierarchy, hierarchy_notes, label_path
+from epigram.core.label_paths import check_hierarchy, hierarchy_notes, label_path, level_names
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,16 @@ from epigram.core.label_paths import check_hierarchy, hierarchy_notes, label_pat
 )
 def test_empty_parts_and_spaces_do_not_count(label: str, parts: tuple[str, ...]) -> None:
     assert label_path(label, "/") == parts
+
+
+def test_the_name_on_a_level_is_the_first_parts_or_the_label_itself() -> None:
+    labels = ["goods / phone", "goods/desk/oak", "goods", "food//fruit"]
+    found = [[*level_names(labels, "/", level).values()] for level in (1, 2, 3)]
+    assert found == [
+        ["goods", "goods", "goods", "food"],
+        ["goods / phone", "goods/desk", "goods", "food//fruit"],
+        labels,
+    ]
 
 
 def test_a_separator_that_no_label_contains_is_refused() -> None:

@@ -73,17 +73,22 @@ def test_a_minimum_confidence_counts_for_the_ensemble(single: Path) -> None:
     assert [bool(each.labels) for each in found] == [p >= least for p in sure]
 
 
-def test_an_exported_ensemble_gives_the_same_predictions_and_keeps_the_checksum_of_its_data(
+def test_an_exported_ensemble_gives_the_same_predictions_and_keeps_the_facts_of_its_manifest(
     single: Path, tmp_path: Path
 ) -> None:
     loaded = ensemble.load(single)
     members = {name: loaded.member(name) for name in loaded.weights}
-    ensemble.save(replace(loaded, folder=tmp_path / "known"), ensemble.copy_members(members), {"data": "ab"})
+    ensemble.save(
+        replace(loaded, folder=tmp_path / "known"),
+        ensemble.copy_members(members),
+        {manifest.PROVENANCE: {"data": "ab"}, manifest.HIERARCHY: "/"},
+    )
     export(tmp_path / "known", tmp_path / "out")
     assert sorted(path.name for path in (tmp_path / "out/members/first").glob("*.onnx")) == ["model.onnx"]
     expected, found = (open_predictor(folder).probabilities(TEXTS) for folder in (single, tmp_path / "out"))
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert manifest.read_provenance(tmp_path / "out")["data"] == "ab"
+    assert (open_predictor(tmp_path / "out").hierarchy, open_predictor(single).hierarchy) == ("/", "")
     with pytest.raises(ParameterError, match="already exists"):
         export(single, tmp_path / "out")
 

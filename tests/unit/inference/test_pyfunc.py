@@ -21,7 +21,7 @@ class Echo:
     def __init__(self, *, multi: bool = False, words: bool = False) -> None:
         self.multi, self._words = multi, words
 
-    def predict(self, texts: list[str]) -> list[TextPrediction]:
+    def predict(self, texts: list[str], *, level: int | None = None) -> list[TextPrediction]:
         words = [Word("soup", 0, 4, "DISH", 0.75), Word("of", 5, 7, "O", 0.5)] if self._words else []
         scores = {"room": 0.125, "food": 0.875, "staff": 0.625}
         return [TextPrediction(["food", "staff"] if self.multi else [text], 0.875, scores, words) for text in texts]

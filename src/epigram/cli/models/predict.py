@@ -47,6 +47,10 @@ def main(
     min_confidence: Annotated[
         float, typer.Option(metavar="P", help="Probability below which a text gets no label, from 0 to 1.")
     ] = 0.0,
+    level: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Predict the labels of a level: 1 is the first part of goods/phone."),
+    ] = None,
     device: Annotated[
         str, typer.Option(metavar="NAME", help="auto, cpu, cuda, cuda:1 or mps; auto is a GPU for networks.")
     ] = "auto",
@@ -83,10 +87,11 @@ def main(
     predictor = open_predictor(model, min_confidence=min_confidence, device=device)
     if out is not None and file is not None:
         columns = None if text is None else split_list(text)
-        counts = _predict_table(predictor, file, out, columns, force, file_options(encoding, separator, sheet))
+        options = file_options(encoding, separator, sheet)
+        counts = _predict_table(predictor, file, out, columns, force, options, level)
     else:
         lines = iter(decode_arguments(texts, encoding)) if texts else _read_lines(file, encoding)
-        counts = _predict_texts(predictor, lines, as_json, len(texts) if texts else _expected_lines(file))
+        counts = _predict_texts(predictor, lines, as_json, len(texts) if texts else _expected_lines(file), level)
     _report_counts(counts, predictor)
 
 
@@ -101,24 +106,32 @@ def _is_file_name(text: str) -> bool:
 
 
 def _predict_table(
-    predictor: BasePredictor, table: Path, out: Path, text: list[str] | None, force: bool, options: dict[str, str]
+    predictor: BasePredictor,
+    table: Path,
+    out: Path,
+    text: list[str] | None,
+    force: bool,
+    options: dict[str, str],
+    level: int | None,
 ) -> RowCounts:
     from epigram.inference.table_writer import STDOUT
     from epigram.inference.tables import predict_table
 
-    counts = predict_table(predictor, table, out, text=text, force=force, options=options)
+    counts = predict_table(predictor, table, out, text=text, force=force, options=options, level=level)
     if out != STDOUT:
         echo(f"{out}: {counts.rows:,} rows")
     return counts
 
 
-def _predict_texts(predictor: BasePredictor, lines: Iterator[str], as_json: bool, total: int | None) -> RowCounts:
+def _predict_texts(
+    predictor: BasePredictor, lines: Iterator[str], as_json: bool, total: int | None, level: int | None
+) -> RowCounts:
     from epigram.inference.tables import RowCounts, progress
 
     counts = RowCounts()
     with progress(total, prints=True) as advance:
         while batch := list(islice(lines, BATCH_SIZE)):
-            answers = predictor.predict(batch)
+            answers = predictor.predict(batch, level=level)
             counts.add(batch, answers, multi=predictor.multi)
             for text, answer in zip(batch, answers, strict=True):
                 echo(_answer_line(predictor, text, answer, as_json))

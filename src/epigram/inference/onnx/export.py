@@ -23,7 +23,7 @@ from epigram.models import ensemble, manifest
 from epigram.models.classifier import count_parameters
 from epigram.models.ensemble import is_ensemble
 from epigram.models.linear_svm import LinearSvm
-from epigram.models.manifest import CARD, PROVENANCE
+from epigram.models.manifest import CARD
 from epigram.models.serialization import GRAPH, MODEL_FILES, Saved, load
 from epigram.nn.heads.label_decoder import LabelDecoderHead
 from epigram.process.display import echo
@@ -48,8 +48,8 @@ def export(folder: Path, out: Path, *, int8: bool = False) -> None:
     manifest.check_new_folder(folder, out)
     require("export", "onnx", *PACKAGES)
     if is_ensemble(folder):
-        saved, origin = ensemble.load(folder), manifest.read_facts(folder).get(PROVENANCE, {})
-        ensemble.save(replace(saved, folder=out), lambda name, to: export(saved.member(name), to, int8=int8), origin)
+        saved, facts = ensemble.load(folder), manifest.read_facts(folder)
+        ensemble.save(replace(saved, folder=out), lambda name, to: export(saved.member(name), to, int8=int8), facts)
         return
     _export_model(folder, out, int8=int8)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
+from epigram.core.label_paths import level_names
 from epigram.evaluation.arrays import Ints
 from epigram.evaluation.metrics.choice import choose_labels
 from epigram.inference.predictors.explanation import Explanation
@@ -106,7 +107,8 @@ class TextPrediction:
 class BasePredictor(ABC):
     """Predictor with labels (C), and their thresholds (C) if a text may have several (`multi`).
 
-    `prices` (C, C) of gold and predicted labels choose the label with the least expected price.
+    `prices` (C, C) of gold and predicted labels choose the label with the least expected price. `hierarchy` is the
+    separator of levels in the labels, if they have levels.
     A text with more than `room` tokens is truncated. `default_word_label` is the label of a word that has no other one.
     `encoder` gives the tokens of texts, whose `language` is zh or en. In a table, the `text_columns`, joined by `join`,
     are the text. Raises ParameterError for a `min_confidence`
@@ -129,9 +131,10 @@ class BasePredictor(ABC):
         multi: bool,
         min_confidence: float,
         prices: Prices | None = None,
+        hierarchy: str = "",
     ) -> None:
         self.folder, self.labels, self.thresholds, self.multi, self.prices = folder, labels, thresholds, multi, prices
-        self.min_confidence = min_confidence
+        self.min_confidence, self.hierarchy = min_confidence, hierarchy
         self._check_min_confidence()
 
     def probabilities(self, texts: Iterable[str]) -> NDArray[np.float32]:
@@ -142,15 +145,18 @@ class BasePredictor(ABC):
         listed = list_texts(texts, self.join)
         return self._probabilities(listed) if listed else np.zeros((0, len(self.labels)), dtype=np.float32)
 
-    def predict(self, texts: Iterable[str]) -> list[TextPrediction]:
+    def predict(self, texts: Iterable[str], *, level: int | None = None) -> list[TextPrediction]:
         """Return one prediction per text; word positions refer to the text as given.
 
-        Raises ParameterError as `probabilities` does.
+        A `level` of the labels, 1 for the top one, has a label for all labels below it, whose probabilities are added.
+        Raises ParameterError as `probabilities` does, and for a level that the labels do not have.
         """
+        names = None if level is None else self._names_of(level)
         listed = list_texts(texts, self.join)
         found = iter(self._predict(filled) if (filled := list(filter(strip, listed))) else [])
         nothing = TextPrediction([], 0.0, dict.fromkeys(self.labels, 0.0), [])
-        return [next(found) if strip(text) else nothing for text in listed]
+        answers = [next(found) if strip(text) else nothing for text in listed]
+        return answers if names is None else [self._on_level(answer, names) for answer in answers]
 
     def explain(
         self, texts: Iterable[str], *, method: str = "auto", label: str | None = None, faithfulness: bool = False
@@ -208,6 +214,30 @@ class BasePredictor(ABC):
             labels = []
         probabilities = dict(zip(self.labels, map(float, row), strict=True))
         return TextPrediction(labels, probability, probabilities, words, truncated)
+
+    def _names_of(self, level: int) -> dict[str, str]:
+        """Return the name of each label on a level. Raises ParameterError for a level that the labels do not have."""
+        if not self.hierarchy:
+            raise ParameterError(
+                f"{self.folder} knows no levels of its labels; train it with their separator (hierarchy, --hierarchy)"
+            )
+        return level_names(self.labels, self.hierarchy, level)
+
+    def _on_level(self, answer: TextPrediction, names: Mapping[str, str]) -> TextPrediction:
+        """Return the prediction on a level, where each label has the name in `names`.
+
+        The probability of a name is the sum of its labels' probabilities. If a text may have several labels, it is the
+        highest one, and the predicted labels give the names.
+        """
+        found = dict.fromkeys(names.values(), 0.0)
+        for label, name in names.items():
+            more = answer.probabilities[label]
+            found[name] = max(found[name], more) if self.multi else min(1.0, found[name] + more)
+        if self.multi:
+            return replace(answer, labels=[*dict.fromkeys(names[each] for each in answer.labels)], probabilities=found)
+        best = max(found, key=lambda name: found[name])
+        sure = any(found.values()) and found[best] >= self.min_confidence
+        return replace(answer, labels=[best] if sure else [], probability=found[best], probabilities=found)
 
     def _check_min_confidence(self) -> None:
         if not 0.0 <= self.min_confidence <= 1.0:

@@ -16,7 +16,7 @@ from epigram.inference.predictors.predictor import Predictor
 from epigram.models import ensemble
 from epigram.models.classifier import NeuralClassifier
 from epigram.models.devices import AUTO
-from epigram.models.manifest import require_unchanged
+from epigram.models.manifest import read_hierarchy, require_unchanged
 from epigram.models.precision import Precision
 
 
@@ -32,10 +32,10 @@ class EnsemblePredictor(BasePredictor):
         self, folder: Path, *, precision: Precision = "auto", min_confidence: float = 0.0, device: str = AUTO
     ) -> None:
         with require_unchanged(folder):
-            saved = ensemble.load(folder)
+            saved, hierarchy = ensemble.load(folder), read_hierarchy(folder)
             self.members = [Predictor(saved.member(name), precision=precision, device=device) for name in saved.weights]
         rule: dict[str, Any] = {"multi": saved.multi, "min_confidence": min_confidence, "prices": saved.prices}
-        super().__init__(folder, saved.labels, saved.thresholds, **rule)
+        super().__init__(folder, saved.labels, saved.thresholds, hierarchy=hierarchy, **rule)
         for member in self.members:
             if (member.labels, member.multi) != (self.labels, self.multi):
                 raise DataError(f"{member.folder} does not have the labels of the ensemble; restore the folder")

@@ -18,7 +18,7 @@ from epigram.inference.predictors.runtimes import NgramModel, OnnxModel, open_gr
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import NeuralClassifier
 from epigram.models.devices import AUTO, find_device
-from epigram.models.manifest import require_unchanged, stamps
+from epigram.models.manifest import read_hierarchy, require_unchanged, stamps
 from epigram.models.precision import Precision, prepare_for_inference
 from epigram.models.predict import Predicted, predict
 from epigram.models.serialization import Saved, load
@@ -46,10 +46,11 @@ class Predictor(BasePredictor):
         with require_unchanged(folder):
             self.saved: Saved = load(folder, open_graph)
             tokenizer, self.stamps = load_tokenizer(folder / "tokenizer.json"), stamps(folder)
+            hierarchy = read_hierarchy(folder)
         saved = self.saved
         multi: bool = saved.model.multi
         rule: dict[str, Any] = {"multi": multi, "min_confidence": min_confidence, "prices": saved.prices}
-        super().__init__(folder, saved.labels, saved.thresholds, **rule)
+        super().__init__(folder, saved.labels, saved.thresholds, hierarchy=hierarchy, **rule)
         self.precision, self.device = precision, _device_of(saved, device)
         if not isinstance(saved.model, OnnxModel):
             saved.model.to(self.device)
