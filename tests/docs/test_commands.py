@@ -95,6 +95,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     rows = "".join(f"{text},{label}\n" for text, label in REVIEWS)
     (tmp_path / "in.csv").write_text("review,stars\n" + rows, "utf-8")
     (tmp_path / "reviews.csv").write_text("review,stars\n" + rows, "utf-8")
+    (tmp_path / "labelled_later.csv").write_text("review,stars\n" + rows, "utf-8")
     (tmp_path / "topics.csv").write_text("text,topics\n" + "房大,room|staff\n早餐好,food\n还会再来,\n" * 20, "utf-8")
     marked = [{"text": f"{word} soup, kind clerk", "label": [[5, 9, "FOOD"], [16, 21, "STAFF"]]} for word in MARKED]
     (tmp_path / "marked.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in marked), "utf-8")

@@ -114,8 +114,8 @@ def test_a_file_without_labels_is_left_and_others_are_taken(shop: Shop, name: st
     ingestion = shop.take()
     assert (ingestion.rows, ingestion.files, waiting(shop)) == (10, ("a.csv", "b.csv"), [name, "taken"])
     assert ingestion.skipped == (
-        f"{shop.incoming / name} has no column 'stars'; allowed: {columns}; without labels, its texts only count for "
-        "drift",
+        f"{shop.incoming / name} has no column 'stars'; its columns: {columns}; its texts only count for drift; if "
+        "people have checked its labels, name their column stars",
     )
 
 
@@ -293,3 +293,16 @@ def test_a_retraining_with_files_left_ends_with_65_after_its_work(capsys: pytest
         report(result)
     out = capsys.readouterr().out
     assert "promoted: better" in out and "champion 2" in out
+
+
+def test_rows_that_are_skipped_because_their_text_is_known_are_named(shop: Shop) -> None:
+    shop.take()
+    known = shop.rows["text"].to_list()[:4]
+    (shop.incoming / "again.csv").write_text(
+        "review,stars\na fresh one,good\n" + "".join(f'"{text}",good\n' for text in known)
+    )
+    ingestion = shop.take()
+    assert (ingestion.rows, ingestion.known) == (1, 4)
+    assert str(ingestion).endswith(
+        "; skipped 4 with a text that is already in it (again.csv:3, again.csv:4, again.csv:5, …)"
+    )

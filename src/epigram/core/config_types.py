@@ -148,13 +148,13 @@ class Strict:
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "strict": False, "allow_inf_nan": False}
 
 
-def nearest(name: str, allowed: list[str]) -> str:
+def nearest(name: str, allowed: list[str], kind: str = "allowed") -> str:
     """Return `did you mean 'x'?` if an allowed name is similar to `name`, else the list of allowed names."""
     close = difflib.get_close_matches(name, allowed, n=1)
     if close:
         return f"did you mean '{shown(close[0])}'?"
     more = ", …" if len(allowed) > MAX_NAMES else ""
-    return f"allowed: {', '.join(map(shown, sorted(allowed)[:MAX_NAMES]))}{more}"
+    return f"{kind}: {', '.join(map(shown, sorted(allowed)[:MAX_NAMES]))}{more}"
 
 
 def shown(name: str) -> str:

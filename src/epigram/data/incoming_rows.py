@@ -95,7 +95,10 @@ def _read_unchanged(file: Path, source: Source) -> tuple[str, pl.DataFrame]:
     if sha256(file) != before:
         raise SkippedFileError(f"{name} changed while it was read; the next retraining reads it again")
     if isinstance(result, MissingColumnError) and result.column == _columns(source).get("label", "label"):
-        raise SkippedFileError(f"{str(result).splitlines()[0]}; without labels, its texts only count for drift")
+        reason, column = str(result).splitlines()[0], shown(result.column)
+        raise SkippedFileError(
+            f"{reason}; its texts only count for drift; if people have checked its labels, name their column {column}"
+        )
     if isinstance(result, DataError):
         raise result
     if result.is_empty():

@@ -275,7 +275,7 @@ def _check_columns(required: Sequence[str], available: Sequence[str], path: Path
     for name in required:
         if name not in available:
             raise MissingColumnError(
-                f"{path} has no column {name!r}; {nearest(name, list(available))}\n"
+                f"{path} has no column {name!r}; {nearest(name, list(available), 'its columns')}\n"
                 f"columns: {', '.join(map(repr, available)) or 'none'}",
                 name,
             )

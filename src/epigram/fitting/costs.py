@@ -86,13 +86,19 @@ def training_seconds(candidate: Candidate, pace: Pace, rows: int, *, trainings: 
 
 def lengthened(candidate: Candidate, pace: Pace, facts: Facts, left: float) -> Candidate | None:
     """Return the candidate with as many epochs as can be trained in `left` seconds, None if not even one can."""
-    seconds = MARGIN * left - 3 * STEP - facts.predicted * pace.text
-    for epochs in EPOCHS:
-        found = candidate.with_train(epochs=epochs)
-        needed = training_seconds(found, pace, facts.train, trainings=facts.trainings, held_out=facts.held_out)
-        if needed <= seconds:
-            return found
-    return None
+    variants = (candidate.with_train(epochs=epochs) for epochs in EPOCHS)
+    return next((each for each in variants if gradient_seconds(each, pace, facts) <= left), None)
+
+
+def shortest_seconds(candidate: Candidate, pace: Pace, facts: Facts) -> float:
+    """Return the seconds of a training by gradient with the fewest epochs."""
+    return gradient_seconds(candidate.with_train(epochs=min(EPOCHS)), pace, facts)
+
+
+def gradient_seconds(candidate: Candidate, pace: Pace, facts: Facts) -> float:
+    """Return the seconds of all trainings by gradient of a candidate and of its predictions, with a margin."""
+    needed = training_seconds(candidate, pace, facts.train, trainings=facts.trainings, held_out=facts.held_out)
+    return (needed + 3 * STEP + facts.predicted * pace.text) / MARGIN
 
 
 def examined_rows(seconds: float, trial: TrialResult, rows: int) -> int:

@@ -17,6 +17,7 @@ from epigram.fitting.costs import (
     lengthened,
     linear_seconds,
     pairs_seconds,
+    shortest_seconds,
     training_seconds,
 )
 from epigram.fitting.steps import Steps
@@ -58,7 +59,9 @@ class Estimates:
         return candidate if self.seconds(candidate) <= self.left() else None
 
     def seconds(self, candidate: Candidate) -> float:
-        """Return the estimated seconds of a candidate that is fitted in closed form, or on pairs."""
+        """Return the estimated seconds of a candidate; of a training by gradient, with the fewest epochs."""
+        if candidate.by_gradient:
+            return shortest_seconds(candidate, self._pace(candidate), self.facts)
         if candidate.name == "tfidf_svm":
             return linear_seconds(self._linear, self.facts)
         if candidate.name == "setfit":

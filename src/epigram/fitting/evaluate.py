@@ -26,7 +26,9 @@ from epigram.evaluation.metrics.single_label import SingleLabelPredictions
 from epigram.evaluation.records.results import ClassScores, Interval
 from epigram.evaluation.settings import EvaluateSettings, MetricSetting
 from epigram.fitting.inputs import write_raw
+from epigram.fitting.record import KEY, FitRecord
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
+from epigram.models import manifest
 from epigram.text.dataset.language import as_language
 from epigram.text.tokens.characters import strip
 
@@ -69,8 +71,8 @@ def evaluate(
 
     `data` and `labels` are as for `fit`; the columns `text` of a table are by default the columns of the model's
     training. If a column has the names of splits, only the rows of test count. A text of nothing but whitespace, and a
-    missing label, is left out. A `metric`, as for `fit`, is one more score, by its name in `Metrics`: a function is
-    function:NAME, and of a loss the score is the negative.
+    missing label, is left out. A note says if the model was fitted on the same file. A `metric`, as for `fit`, is one
+    more score, by its name in `Metrics`: a function is function:NAME, and of a loss the score is the negative.
     Raises the errors of `fit` for `data`, DataError if no text is left and for a label that the model does not have.
     """
     columns = text or (model.text_columns if labels is None else "text")
@@ -80,10 +82,15 @@ def evaluate(
             data, labels, text=columns, label=label, language=as_language(model.language), folder=raw, training=False,
             options={"join": model.join, **(options or {})}, caller="evaluate",
         )  # fmt: skip
-        rows = read_corpus(read_source(raw / "source.json"), raw)
+        source = read_source(raw / "source.json")
+        rows = read_corpus(source, raw)
     if rows["split"].null_count() < rows.height:
         rows = rows.filter(pl.col("split") == "test")
         notes.append(f"only the rows of test count: {rows.height:,}")
+    elif {file.sha256 for file in source.files} & _fitted_files(model):
+        notes.append(
+            "the model was fitted on this file, so the scores are too good for new texts; its report has others"
+        )
     rows = rows.filter([bool(strip(each)) for each in rows["text"].to_list()])
     if "label" in rows.columns:
         rows = rows.filter(pl.col("label") != "")  # also a null
@@ -93,6 +100,12 @@ def evaluate(
         return _scores(model, rows, notes)
     with metric_setting(metric, "evaluate") as setting:
         return _scores(model, rows, notes, setting)
+
+
+def _fitted_files(model: BasePredictor) -> set[str]:
+    """Return the SHA-256 of the files that the model was fitted on, if `fit` has made it."""
+    facts = manifest.read_facts(model.folder)
+    return set(FitRecord.of(model.folder).files) if KEY in facts else set()
 
 
 def _scores(

@@ -49,6 +49,7 @@ class FitRecord(Strict):
     ordered: list[str] = field(default_factory=list)  # the labels, if they are not sorted
     slices: list[str] = field(default_factory=list)  # columns by whose values the report has scores
     hierarchy: str = ""  # separator of levels in the labels
+    files: list[str] = field(default_factory=list)  # SHA-256 of the files with the texts
 
     @classmethod
     def of(cls, model: Path) -> FitRecord:
@@ -123,6 +124,7 @@ def write_record(steps: Steps, systems: Mapping[str, dict[str, Any]], chosen: st
         ordered=ordered,
         slices=source.keep,
         hierarchy=source.hierarchy,
+        files=[file.sha256 for file in source.files if file.sha256],
     )
     manifest.write(steps.chosen, {**manifest.read_facts(steps.chosen), KEY: asdict(record)})
 

@@ -95,7 +95,8 @@ class Search:
                 self._train(fitting, estimates)
             else:
                 what = "the search for its settings" if candidate == baseline() else "it"
-                self._leave_out(candidate, f"{what} does not fit into the {self.left:.0f} s that are left")
+                needed = f"{what} needs about {estimates.seconds(candidate):,.0f} s"
+                self._leave_out(candidate, f"{needed}, and {self.left:.0f} s are left")
 
     def _train(self, candidate: Candidate, estimates: Estimates) -> None:
         name, started = candidate.name, self.watch.now()

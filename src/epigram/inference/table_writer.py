@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,9 +38,10 @@ def check_output(path: Path, *, force: bool, suffixes: Sequence[str] = SUFFIXES)
 
 
 @contextmanager
-def table_writer(path: Path, keys: Sequence[str] = ()) -> Iterator[Write]:
+def table_writer(path: Path, keys: Sequence[str] = (), *, marked: bool = False) -> Iterator[Write]:
     """Yield a function that appends rows to the table `path`; the file appears only when the block succeeds.
 
+    A csv or tsv file begins with a byte order mark if it is `marked`; Excel reads others in the machine's encoding.
     STDOUT gets csv. Rows with the column RAW are JSON objects with the `keys`, and columns to add to these.
     """
     kind = path.suffix.lower()
@@ -53,6 +55,7 @@ def table_writer(path: Path, keys: Sequence[str] = ()) -> Iterator[Write]:
                 _merge_parts(Path(folder), temporary)
             return
         with temporary.open("wb") as file:
+            file.write(BOM_UTF8 if marked and kind in SEPARATORS else b"")
             yield _line_writer(file, kind, keys)
 
 

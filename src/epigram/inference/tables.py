@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -78,7 +79,10 @@ def predict_table(
     texts = choose_columns(table, text, predictor.text_columns)
     check_columns(table, texts, list(schema))
     counts = RowCounts()
-    with table_writer(out, table.columns) as write, progress(table.rows, prints=out == STDOUT) as advance:
+    with (
+        table_writer(out, table.columns, marked=is_for_excel(source)) as write,
+        progress(table.rows, prints=out == STDOUT) as advance,
+    ):
         for chunk in table.chunks(texts):
             for part in chunk.iter_slices(BATCH_TEXTS) if chunk.height else [chunk]:
                 write(_predict_rows(predictor, part, texts, schema, counts, level))
@@ -86,11 +90,18 @@ def predict_table(
     return counts
 
 
+def is_for_excel(table: Path) -> bool:
+    """Return whether Excel has written the table: a workbook, or a text file that begins with a byte order mark."""
+    if table.suffix.lower() in (".xlsx", ".xls"):
+        return True
+    with table.open("rb") as file:
+        return file.read(len(BOM_UTF8)) == BOM_UTF8
+
+
 def schema_of(predictor: BasePredictor, level: int | None = None) -> dict[str, Any]:
     """Return the columns that the model adds, with their types. Raises ParameterError for a level that it lacks."""
-    labels_words = bool(
-        predictor.predict(["word"], level=level)[0].words
-    )  # the data may have word labels that the model lacks
+    # the data may have word labels that the model lacks
+    labels_words = bool(predictor.predict(["word"], level=level)[0].words)
     words = {"words": pl.List(WORD)} if labels_words else {}
     return (LABELS if predictor.multi else LABEL) | words
 
@@ -106,7 +117,7 @@ def check_columns(table: TableFile, texts: Sequence[str], added: list[str]) -> N
     """Raise ParameterError if the table lacks one of the columns `texts`, or has one of the columns `added`."""
     if missing := [name for name in texts if name not in table.columns]:
         raise ParameterError(
-            f"{table.path} has no column {missing[0]!r}: {nearest(missing[0], table.columns)} (--text)"
+            f"{table.path} has no column {missing[0]!r}: {nearest(missing[0], table.columns, 'its columns')} (--text)"
         )
     if existing := [name for name in added if name in table.columns]:
         raise ParameterError(

@@ -1,13 +1,15 @@
 """Decision whether a challenger replaces the champion, from both models' predictions on the same development texts.
 
-The challenger is promoted if it is better by more than chance (a paired test) and no class loses much. The loss of a
-class is measured in F1, which falls both if texts of the class are missed and if other texts are assigned to it.
+The challenger is promoted if it is better by more than chance (a paired test) and no class loses much. If ties are
+accepted, it need only not be worse: where few texts judge, the model that has learned more is the better guess. The
+loss of a class is measured in F1, which falls both if texts of the class are missed and if others are assigned to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -20,6 +22,8 @@ from epigram.evaluation.metrics.counts import per_class
 from epigram.evaluation.metrics.primary import PrimaryMetric
 from epigram.evaluation.metrics.row_scores import ScoredRows
 from epigram.evaluation.metrics.scoring import SplitPredictions
+
+Promote = Literal["better", "not_worse"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +55,12 @@ def decide(
     names: tuple[str, str],
     alpha: float,
     margin: float,
+    promote: Promote = "better",
 ) -> Promotion:
     """Compare two single models (K = 1) on the same rows by `metric`; `names` are the challenger's and the champion's.
 
-    `alpha` is the significance level, `margin` the largest accepted loss of a class in F1.
+    `alpha` is the significance level, `margin` the largest accepted loss of a class in F1. With `promote: not_worse`, a
+    difference that may be chance is accepted.
     """
     new, old = metric.rows(challenger), metric.rows(champion)
     tested = verdict(new, old, alpha)
@@ -63,16 +69,19 @@ def decide(
     scores = [f"{name} {value}" for name, value in zip(names, values, strict=True)]
     scores_text = f"{scores[0]}, champion {scores[1]}, {len(challenger.gold):,} development texts"
     p = f"p = {probability(tested.p)}".replace("= <", "<")
-    if tested.outcome != "better":
-        kind = "worse" if tested.outcome == "worse" else "not significantly better"
-        needed = "" if tested.outcome == "worse" else _needed(new, old, len(challenger.gold), alpha, metric.name)
-        return Promotion(promoted=False, reason=f"{kind}: {scores_text}, {p}{needed}", p=tested.p, classes=changes)
+    if tested.outcome == "worse":
+        return Promotion(promoted=False, reason=f"worse: {scores_text}, {p}", p=tested.p, classes=changes)
+    if tested.outcome != "better" and promote == "better":
+        needed = _needed(new, old, len(challenger.gold), alpha, metric.name)
+        reason = f"not significantly better: {scores_text}, {p}{needed}; retrain.promote: not_worse would accept it"
+        return Promotion(promoted=False, reason=reason, p=tested.p, classes=changes)
     worst = max(changes, key=lambda change: change.champion - change.challenger)
     if clearly_above(worst.champion - worst.challenger, margin):
         drop = f"from {percent(worst.champion)} to {percent(worst.challenger)}, margin {percent(margin)}"
         reason = f"F1 of class {worst.label!r} ({worst.rows:,} texts) drops {drop}, although {scores_text}, {p}"
         return Promotion(promoted=False, reason=reason, p=tested.p, classes=changes)
-    return Promotion(promoted=True, reason=f"better: {scores_text}, {p}", p=tested.p, classes=changes)
+    kind = "better" if tested.outcome == "better" else "not worse"
+    return Promotion(promoted=True, reason=f"{kind}: {scores_text}, {p}", p=tested.p, classes=changes)
 
 
 def _needed(new: ScoredRows, old: ScoredRows, rows: int, alpha: float, metric: str) -> str:

@@ -18,6 +18,7 @@ from epigram.report.classes import confused_pairs
 WIDE = 0.1  # an interval that is wider needs more test texts
 WEAK = 0.05  # a label whose F1 is so much below the mean is named, and needs more texts
 MAX_NAMED = 6  # maximum number of systems, or of labels, that are listed by name
+LONG = 0.05  # share of truncated test texts from which there is a warning
 LEAKED = 0.01  # share of a split's texts in train from which there is a warning
 NOISY = 0.03  # share of wrong training labels likewise
 
@@ -112,10 +113,15 @@ def _leaks(metrics: Metrics, findings: Findings) -> list[str]:
 
 
 def _uncertain(summary: Summary, row: Row, metrics: Metrics) -> list[str]:
-    """Return warnings about a wide range, and about labels that no test text has."""
+    """Return warnings about a wide range, about long texts, and about labels that no test text has."""
     texts, warnings = summary.splits["test"] or summary.splits["train"], list[str]()
     if row.test_high - row.test_low > WIDE and in_percent(summary.score):
         warnings.append(f"The range is wide because only {texts:,} texts test it; {4 * texts:,} would halve it.")
+    if metrics.truncated >= LONG * texts:
+        warnings.append(
+            f"{metrics.truncated:,} of {texts:,} test texts are longer than the {metrics.room:,} tokens that the model "
+            "reads from the beginning of a text (train.max_length)."
+        )
     if absent := [each.label for each in metrics.classes if not each.support]:
         names = list_names((f"“{label}”" for label in absent), MAX_NAMED)
         warnings.append(f"No test text has the label {names}: whether it is found is unknown.")
@@ -150,7 +156,9 @@ def _separation(summary: Summary) -> str:
     named = join_names(scores) if len(close) <= MAX_NAMED else f"the best {len(close)} systems"
     least = min(row.flops for row in close)
     cheapest = [row.system for row in close if row.flops == least] == [summary.chosen_system]
-    why = f" {summary.chosen_system} is the cheapest of them." if cheapest else ""
+    best = summary.chosen.dev_score == max(row.dev_score for row in close)  # of a loss, it is negative
+    better = " No other one scores better there." if best else ""
+    why = f" {summary.chosen_system} is the cheapest of them." if cheapest else better
     rest = f" {others[:1].upper()}{others[1:]} {'are' if worse > 1 else 'is'} worse." if worse else ""
     return f"{chosen} cannot separate {named}: the difference may be chance.{why}{rest}"
 
@@ -158,7 +166,9 @@ def _separation(summary: Summary) -> str:
 def _choosing(summary: Summary) -> str:
     """Return the texts that choose the system: their scores differ from test scores."""
     texts = choosing_rows(summary.splits)
-    return f"{texts:,} other texts (dev)" if summary.splits["dev"] else f"the {texts:,} training texts"
+    if summary.splits["dev"]:
+        return f"{texts:,} other texts (dev)"
+    return f"a cross-validation of the {texts:,} training texts"
 
 
 def weakest_label(summary: Summary, metrics: Metrics) -> ClassScores | None:

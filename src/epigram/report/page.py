@@ -103,6 +103,7 @@ def render(
             comparison=comparison(summary, "page"),
             scale=_scale(summary),
             chosen=summary.chosen,
+            about=systems[summary.chosen_system].about,
             first=first_screen(summary, systems[summary.chosen_system], findings or Findings()),
             model=Markup(MODEL),
             ensemble=ensemble,

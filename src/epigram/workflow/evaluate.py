@@ -11,7 +11,7 @@ import polars as pl
 
 from epigram.core.arrays import Ragged
 from epigram.core.errors import DataError
-from epigram.core.files import sha256, write_json
+from epigram.core.files import read_json, sha256, write_json
 from epigram.evaluation.comparison.formats import score_text
 from epigram.evaluation.evaluate_system import evaluate_system
 from epigram.evaluation.metrics.primary import metric_for, task_of
@@ -20,6 +20,7 @@ from epigram.evaluation.settings import EvaluateSettings, MetricSetting
 from epigram.evaluation.splits import GoldSplit, Target
 from epigram.evaluation.tokens.word_predictions import Words
 from epigram.inference.explanations.errors import explain_mistakes
+from epigram.inference.predictors.dataset_batches import count_truncated
 from epigram.inference.predictors.measure import combine_seeds, measure, milliseconds_per_text
 from epigram.inference.predictors.predictor import Predictor
 from epigram.process.display import echo
@@ -71,6 +72,7 @@ def evaluate_models(
         settings=settings,
     )
     predictor = Predictor(models[0], device="cpu")
+    evaluation = locate_errors(describe_model(evaluation, predictor, view), corpus, view.scoring)
     evaluation = explain_errors(evaluation, predictor, test)
     write_evaluation(out, evaluation)
     times = {
@@ -83,6 +85,23 @@ def evaluate_models(
     held_out = f"{view.folds} folds" if view.folds else "dev"
     on_dev, on_test = (score_text(primary.name, each.value) for each in (scores.dev_score, scores.test_score))
     echo(f"{name}: {held_out} {on_dev}{'' if view.scoring == view.choosing else f', test {on_test}'}")
+
+
+def describe_model(evaluation: Evaluated, predictor: Predictor, view: View) -> Evaluated:
+    """Return the evaluation with what the model is, and how many test texts it reads only the beginning of."""
+    frame, about = predictor.saved.frame, str(read_json(predictor.folder / "config.json")["about"])
+    truncated = count_truncated(view, frame, view.scoring)
+    metrics = replace(evaluation.metrics, about=about, room=frame.room, truncated=truncated)
+    return replace(evaluation, metrics=metrics)
+
+
+def locate_errors(evaluation: Evaluated, corpus: ValidatedCorpus, split: str) -> Evaluated:
+    """Return the evaluation with file and line of its most confident errors, which are rows of `split`."""
+    errors = evaluation.metrics.mistakes
+    rows = corpus.frame_of(split, np.array([each.row for each in errors], dtype=np.int64), "file", "line")
+    places = zip(errors, rows["file"], rows["line"], strict=True)
+    located = [replace(each, file=file, line=line) for each, file, line in places]
+    return replace(evaluation, metrics=replace(evaluation.metrics, mistakes=located))
 
 
 def explain_errors(evaluation: Evaluated, predictor: Predictor, test: GoldSplit) -> Evaluated:

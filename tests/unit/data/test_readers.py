@@ -286,7 +286,7 @@ STRINGS = {"split": pl.String}
         ("text,label\na,1\n".encode("utf-16-le"), "probably utf-16-le"),
         ("text,label\n" + "字" * 3_000_000 + ",1\n".encode("latin-1").decode(), "fine"),
         (b"text,label\na,1\nb\0,1\n", r"x\.csv has a NUL byte in line 3"),
-        ("review,stars\na,1\n", r"x\.csv has no column 'text'; allowed: review, stars"),
+        ("review,stars\na,1\n", r"x\.csv has no column 'text'; its columns: review, stars"),
         ("texts,label\na,1\n", r"no column 'text'; did you mean 'texts'\?"),
         ("text,text,label\na,b,1\n", "two columns named 'text'"),
         ("text,label\nfine,1\nhello, world,1\n", r"x\.csv line 3 has 3 values for 2 columns: 'hello, world,1'"),

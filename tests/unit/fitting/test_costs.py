@@ -7,7 +7,15 @@ from dataclasses import replace
 import pytest
 
 from epigram.fitting import costs
-from epigram.fitting.costs import Pace, examined_rows, frozen_seconds, lengthened, linear_seconds, pairs_seconds
+from epigram.fitting.costs import (
+    Pace,
+    examined_rows,
+    frozen_seconds,
+    lengthened,
+    linear_seconds,
+    pairs_seconds,
+    shortest_seconds,
+)
 from epigram.fitting.systems import Candidate, Facts, fine_tuned, ordered
 from epigram.training.trials.trial import TrialResult
 
@@ -74,6 +82,7 @@ def test_the_epochs_are_those_that_the_time_allows(left: float, epochs: int | No
     pace = Pace.of_encoder(0.012)
     found = lengthened(fine_tuned(DATA)[0], pace, DATA, left)
     assert (found and found.system.train["epochs"]) == epochs
+    assert shortest_seconds(fine_tuned(DATA)[0], pace, DATA) == pytest.approx(191.6, abs=0.5)
 
 
 def test_few_rows_are_trained_for_a_minimum_of_steps() -> None:

@@ -77,6 +77,16 @@ def test_only_the_rows_of_test_count_in_a_table_with_splits(model: BasePredictor
     assert found.notes[-1] == "only the rows of test count: 2"
 
 
+def test_scores_on_the_file_of_the_fit_are_said_to_be_too_good(tmp_path: Path) -> None:
+    rows = [f"{word} {number},{label}" for number in range(20) for word, label in (("soup", "food"), ("bed", "room"))]
+    fitted, later = table(tmp_path, "text,label", *rows), tmp_path / "later.csv"
+    later.write_text("\n".join(["text,label", *rows[1:]]) + "\n", encoding="utf-8")
+    epigram.fit(fitted, budget="1s").save(tmp_path / "model")
+    notes = {file: epigram.evaluate(epigram.load(tmp_path / "model"), file).notes for file in (fitted, later)}
+    said = "the model was fitted on this file, so the scores are too good for new texts; its report has others"
+    assert notes[fitted] == [*notes[later], said]
+
+
 def test_rows_without_a_label_do_not_count(model: BasePredictor, tmp_path: Path) -> None:
     file = table(tmp_path, "text,label", "nice soup,", "nice soup,food", "large room, ", "large room,room")
     frame = pl.DataFrame({"text": ["nice soup", "large room", "soup"], "label": ["food", "room", None]})

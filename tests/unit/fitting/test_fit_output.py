@@ -25,7 +25,7 @@ def test_if_no_search_fits_the_svm_is_said_to_be_trained_with_given_settings(
     epigram.fit(TEXTS, LABELS, budget="30s")
     printed = [line for line in capsys.readouterr().err.splitlines() if line.startswith("tfidf_svm: ")]
     search, trained, score = printed
-    assert re.fullmatch(r"tfidf_svm: the search for its settings does not fit into the \d+ s that are left", search)
+    assert re.fullmatch(r"tfidf_svm: the search for its settings needs about \d+ s, and \d+ s are left", search)
     assert trained.startswith("tfidf_svm: trained with given settings, ") and score.startswith("tfidf_svm: accuracy ")
 
 

@@ -217,6 +217,13 @@ def test_a_method_or_label_that_the_model_does_not_have_is_refused(
         Predictor(model).explain(["soup"], **options)
 
 
+def test_a_file_is_no_text_to_explain(model: Path, call: Callable[..., None], tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("text\nsoup\n")
+    with pytest.raises(ParameterError, match=r"new\.csv is a file; expected texts: epigram explain "):
+        call(model, str(tmp_path / "new.csv"))
+    call(model, "soup.csv")  # names no file
+
+
 def test_the_command_prints_words_with_signs_and_json(
     model: Path, call: Callable[..., None], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

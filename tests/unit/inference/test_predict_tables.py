@@ -55,6 +55,17 @@ def test_rows_and_columns_stay_and_each_row_has_its_label(
     assert (said.out, said.err) == (f"{out}: 3 rows\n", "")
 
 
+@pytest.mark.parametrize(("given", "marked"), [("utf-8-sig", True), ("utf-8", False)])
+def test_a_csv_file_of_excel_gets_predictions_that_excel_reads(
+    given: str, marked: bool, run: Callable[..., None], model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "in.csv").write_text("review\nsoup\n", encoding=given)
+    for out in ("out.csv", "out.jsonl"):
+        run(tmp_path / "in.csv", "--text", "review", "--out", tmp_path / out)
+    assert (tmp_path / "out.csv").read_bytes().startswith(b"\xef\xbb\xbfreview," if marked else b"review,")
+    assert (tmp_path / "out.jsonl").read_bytes().startswith(b"{")
+
+
 def test_the_table_is_read_predicted_and_written_in_chunks(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

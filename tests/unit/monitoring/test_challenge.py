@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -22,8 +24,8 @@ def said(right: list[float], seed: int) -> SplitPredictions:
     return predict_labels("single", GOLD, np.eye(3)[answers][None], np.zeros((1, 0)))
 
 
-def decision(challenger: list[float], champion: list[float], **bar: float) -> Promotion:
-    asked = {"alpha": 0.05, "margin": 0.05} | bar
+def decision(challenger: list[float], champion: list[float], **bar: Any) -> Promotion:
+    asked: dict[str, Any] = {"alpha": 0.05, "margin": 0.05} | bar
     return decide(said(challenger, 1), said(champion, 2), LABELS, metric=ACCURACY, names=("new", "old"), **asked)
 
 
@@ -41,6 +43,14 @@ def test_a_worse_model_is_refused() -> None:
 def test_a_difference_that_may_be_chance_is_refused() -> None:
     found = decision([0.9, 0.9, 0.9], [0.88, 0.88, 0.88])
     assert not found.promoted and found.reason.startswith("not significantly better: ")
+
+
+def test_a_tie_is_promoted_if_a_challenger_need_only_not_be_worse() -> None:
+    found = decision([0.9, 0.9, 0.9], [0.88, 0.88, 0.88], promote="not_worse")
+    assert found.promoted and found.reason.startswith("not worse: new 9")
+    worse, unfair = [0.5, 0.5, 0.5], [0.97, 0.97, 0.1]
+    assert not decision(worse, [0.9, 0.9, 0.9], promote="not_worse").promoted
+    assert not decision(unfair, [0.93, 0.93, 0.9], promote="not_worse").promoted
 
 
 def of_few(right: list[int], *, texts: int) -> SplitPredictions:
@@ -63,7 +73,8 @@ def test_a_refusal_says_what_would_be_significant(
 ) -> None:
     sides = of_few(challenger, texts=texts), of_few(champion, texts=texts)
     found = decide(*sides, LABELS, metric=ACCURACY, names=("new", "old"), alpha=0.05, margin=0.05)
-    assert not found.promoted and found.reason.endswith(needed)
+    advice = "; retrain.promote: not_worse would accept it"
+    assert not found.promoted and found.reason.endswith(needed + advice)
 
 
 def test_a_class_that_pays_for_the_others_is_refused() -> None:

@@ -91,12 +91,21 @@ def test_labels_without_test_texts_are_a_warning() -> None:
     assert found.warnings == ["No test text has the label “a”, “b”: whether it is found is unknown."]
 
 
+@pytest.mark.parametrize(("truncated", "warned"), [(4, False), (5, True)])
+def test_many_truncated_test_texts_are_a_warning(truncated: int, warned: bool) -> None:
+    made = system("good", wrong(1), wrong(1))
+    found = screen(replace(made, metrics=replace(made.metrics, room=126, truncated=truncated)))
+    said = "5 of 100 test texts are longer than the 126 tokens that the model reads from the beginning of a text"
+    assert found.warnings == ([f"{said} (train.max_length)."] if warned else [])
+
+
 def test_systems_that_the_texts_cannot_separate_are_named_with_their_scores_and_the_rest_is_counted() -> None:
     systems = [system("good", wrong(1), wrong(1)), system("near", wrong(3), wrong(1))]
     worse = [system(name, wrong(40), wrong(40)) for name in ("bad", "poor")]
     random = system("random", wrong(2), wrong(2), price=cost(parameters=0, flops=0))
     texts = "It was chosen by 100 other texts (dev), which"
     said = f"{texts} cannot separate good (99.0%) and near (97.0%): the difference may be chance."
+    said += " No other one scores better there."
     assert screen(*systems, random).certainty[1:] == [said]
     assert screen(*systems, *worse).certainty[1:] == [f"{said} The other 2 systems are worse."]
     assert screen(systems[0], worse[0]).certainty[1:] == [f"{texts} show that it is better than the other system."]
@@ -106,7 +115,8 @@ def test_systems_that_the_texts_cannot_separate_are_named_with_their_scores_and_
 def test_a_chosen_system_that_is_the_cheapest_of_close_ones_is_said_to_be(flops: int, said: bool) -> None:
     near = system("near", wrong(2), wrong(1), price=cost(flops=flops))
     systems = [system("good", wrong(1), wrong(1), price=cost(flops=5)), near]
-    assert ("good is the cheapest of them." in screen(*systems).certainty[1]) == said
+    found = screen(*systems).certainty[1]
+    assert ("good is the cheapest of them." in found, "No other one scores better there." in found) == (said, not said)
 
 
 def test_the_weakest_label_and_the_most_frequent_error_are_counted() -> None:
@@ -163,7 +173,10 @@ def test_the_constant_answer_is_the_most_frequent_label_and_a_label_without_test
 
 def test_the_texts_that_choose_are_dev_or_all_folds_of_train() -> None:
     evaluations = [system("good", wrong(1), wrong(1)), system("near", wrong(3), wrong(1))]
-    for dev, count, texts in ((60, 60, "60 other texts (dev)"), (0, 800, "the 800 training texts")):
+    for dev, count, texts in (
+        (60, 60, "60 other texts (dev)"),
+        (0, 800, "a cross-validation of the 800 training texts"),
+    ):
         rows = {"train": 800, "dev": dev, "test": 300}
         summary = compare(validate_as(Corpus, {**corpus(), "rows": rows}), evaluations, 0.05)
         first = first_screen(summary, evaluations[0].metrics, NOTHING)

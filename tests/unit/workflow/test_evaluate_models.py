@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from epigram.evaluation.settings import EvaluateSettings
 from epigram.text.dataset.encoded_dataset import View
 from epigram.text.dataset.validated_corpus import ValidatedCorpus
 from epigram.workflow import evaluate as step
+from tests.support.evaluation_samples import system
 from tests.support.text_samples import encoded_in
 
 TEXTS = {"en": ("good film", ["good", "film"]), "zh": ("好片", ["好", "片"])}
@@ -31,6 +33,22 @@ def test_words_are_joined_as_the_language_writes_them(language: str, between: st
     assert words is not None
     assert [words.separator.join(row) for row in words.texts] == [TEXTS[language][0]] * 2
     assert words.separator == between
+
+
+def test_errors_have_file_and_line_and_long_texts_are_counted(tmp_path: Path, pos: Path) -> None:
+    rows = [("good film", "pos"), ("a film", "neg"), ("bad long film", "neg")]
+    view = encoded_in(tmp_path, pos, dict.fromkeys(("train", "dev", "test"), rows), "en")
+    corpus = ValidatedCorpus.read(tmp_path / "validated")
+    made = system("mine", [{0, 2}], [{0, 2}])
+    errors = [replace(made.metrics.mistakes[0], row=row) for row in (2, 0)]
+    made = replace(made, metrics=replace(made.metrics, mistakes=errors))
+    located = step.locate_errors(made, corpus, "test").metrics.mistakes
+    known = corpus.frame("test", "row", "file", "line")
+    assert [(each.file, each.line) for each in located] == [known.row(row)[1:] for row in (2, 0)]
+    (tmp_path / "config.json").write_text('{"about": "a model"}')
+    predictor: Any = SimpleNamespace(saved=SimpleNamespace(frame=SimpleNamespace(room=2)), folder=tmp_path)
+    said = step.describe_model(made, predictor, view).metrics
+    assert (said.about, said.room, said.truncated) == ("a model", 2, 1)
 
 
 PARTS = ("dev", "test", "cost", "alone", "temperature", "thresholds")
@@ -67,6 +85,8 @@ def test_each_seed_of_the_settings_has_the_predictions_of_its_own_model(
     monkeypatch.setattr(step, "combine_seeds", combined)
     monkeypatch.setattr(step, "evaluate_system", evaluated)
     monkeypatch.setattr(step, "explain_errors", explained)
+    for name in ("describe_model", "locate_errors"):
+        monkeypatch.setattr(step, name, lambda evaluation, *_: evaluation)
     monkeypatch.setattr(step, "write_evaluation", lambda *_: None)
     monkeypatch.setattr(step, "sha256", lambda _: "")
     folders = (tmp_path / "validated", view.folder, tmp_path / "pruned", tmp_path / "out")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from epigram.cli.models.predict import is_file_name
+from epigram.core.errors import ParameterError
 from epigram.inference.hub import local_folder
 from epigram.process.display import echo, json_text, printable
 from epigram.text.lines import decode_arguments
@@ -40,6 +42,8 @@ def main(
 
     Example: epigram explain runs/latest/model "a text"
     """
+    if file := next((each for each in texts if is_file_name(each) and Path(each).is_file()), None):
+        raise ParameterError(f'{file} is a file; expected texts: epigram explain {model} "a text"')
     from epigram.core.files import write_text
     from epigram.inference.explanations.explain import explain
     from epigram.inference.predictors.open_predictor import open_predictor

@@ -74,7 +74,7 @@ def main(
     model = local_folder(model)
     if require_signature is not None:
         signing.require_signature(model, require_signature)
-    named = Path(texts[0]) if texts and len(texts) == 1 and (out is not None or _is_file_name(texts[0])) else None
+    named = Path(texts[0]) if texts and len(texts) == 1 and (out is not None or is_file_name(texts[0])) else None
     if named is not None:
         file, texts = named, None
     if out is not None:
@@ -95,7 +95,7 @@ def main(
     _report_counts(counts, predictor)
 
 
-def _is_file_name(text: str) -> bool:
+def is_file_name(text: str) -> bool:
     """Return whether a text ends like the name of a table, a text file or another common file with texts."""
     suffix = Path(text).suffix.lower()
     if "\n" in text or not re.fullmatch(r"\.[a-z]+", suffix):

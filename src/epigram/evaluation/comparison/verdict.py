@@ -11,6 +11,7 @@ from epigram.evaluation.records.results import Metrics
 from epigram.evaluation.records.summary import Row
 from epigram.evaluation.settings import Preference
 
+VISIBLE = 0.0005  # a smaller optimism is printed as 0.0 points
 MAX_NAMED = 6  # maximum number of ties that the verdict lists by name
 
 
@@ -113,7 +114,7 @@ def _others(rows: Sequence[Row], decision: Ranking, metric: str, texts: int) -> 
 
 def _optimism(row: Row, scores: int, optimism: float, metric: str) -> str:
     """Return by how much the best of the development scores is expected to be too good; nothing for a single one."""
-    if scores == 1:
+    if scores == 1 or abs(optimism) < VISIBLE:
         return ""
     best = f"As the best of {scores} development scores, {score_text(metric, row.dev_score, '%')}"
     return f"{best} is expected to be {points(metric, optimism)} too {'low' if is_loss(metric) else 'high'}."

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from epigram.core.files import atomic_file, write_json
 from epigram.core.masking import masked_value
-from epigram.evaluation.comparison.formats import percent
 from epigram.evaluation.quality.learning_curve import LearningCurve
 
 SUSPECTS, NEAR_DUPLICATES, LEARNING_CURVE = "suspects.csv", "near_duplicates.csv", "learning_curve.json"
@@ -112,15 +111,13 @@ def describe_quality(quality: DataQuality) -> str:
 
 def outlook(curve: LearningCurve) -> str:
     """Return what to expect of twice the training rows, as a sentence."""
-    gain = curve.gain
-    change = f"from {percent(curve.now)}% to {percent(curve.doubled.value)}%, {100 * gain.value:+.1f} points"
-    interval = f"95% interval {100 * gain.low:+.1f} to {100 * gain.high:+.1f}"
+    change = f"from about {100 * curve.now:.0f}% to about {100 * curve.doubled.value:.0f}%"
     saying = {
         "helps": "More labelled texts are expected to help",
         "unclear": "Whether more labelled texts would help is unclear",
         "flat": "More labelled texts are not expected to help",
     }[curve.outlook]
     return (
-        f"{saying}: with twice the training texts, the accuracy of a quick linear model, not the chosen one, goes "
-        f"{change} ({interval})"
+        f"{saying}: with twice the training texts, the accuracy of a quick linear model, not the chosen one, would go "
+        f"{change}, by the learning curve"
     )

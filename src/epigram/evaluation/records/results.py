@@ -182,8 +182,8 @@ class LevelScores:
 class Mistake:
     """Wrong prediction with the model's `probability` for it (multi-label: for its most confident wrong decision).
 
-    `words` has start, end and weight, from -1 to 1, of the words that speak for and against the wrong label; it is
-    empty if the error is not explained.
+    `file` and `line` are the row's place in the data. `words` has start, end and weight, from -1 to 1, of the words
+    that speak for and against the wrong label; it is empty if the error is not explained.
     """
 
     row: int
@@ -191,6 +191,8 @@ class Mistake:
     gold: list[str]
     predicted: list[str]
     probability: float
+    file: str = ""
+    line: int = 0
     words: list[tuple[int, int, float]] = field(default_factory=list)
 
 
@@ -296,6 +298,9 @@ class Metrics:
     coverage: list[Coverage] = field(default_factory=list)  # empty for multi-label, which has a threshold per label
     decision: Decision = "threshold"  # selection of the labels of a multi-label text
     cost: dict[str, dict[str, float]] | None = None  # prices, where the score is `cost`
+    about: str = ""  # what kind of model it is, in a phrase
+    room: int = 0  # maximum number of tokens of a text that the system reads; 0 if unknown
+    truncated: int = 0  # test texts that are longer
     hierarchy: str = ""  # separator of the levels in the labels
     levels: list[LevelScores] = field(default_factory=list)
 

@@ -29,7 +29,7 @@ def styled(explanation: Explanation) -> Text:
     """Return the label, the text with its words coloured by their scores, and the most important words."""
     text, words, highest = Text(), explanation.words, explanation.highest
     text.append(f"{_clean(explanation.label) or '–'} {explanation.probability:.3f}", "bold")
-    text.append(f"  by {explanation.method}\n", "dim")
+    text.append(f"  by {explanation.method}; + speaks for the label, - against it\n", "dim")
     place = 0
     for word in words:
         text.append(_clean(explanation.text[place : word.start]))

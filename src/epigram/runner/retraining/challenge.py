@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.core.files import sha256
@@ -53,8 +53,8 @@ def challenge(root: Path, workspace: Path, stages: Graph, run: Run, settings: Se
     if reason := _reason_to_skip(root, latest, entry.hashes.model):
         return Challenge(Promotion(promoted=False, reason=reason), entry)
     old = _predict(folder / "model", corpus, metric)
-    criteria = {"alpha": settings.retrain.alpha, "margin": settings.retrain.margin}
-    names = entry.system, latest.system
+    names, asked = (entry.system, latest.system), settings.retrain
+    criteria: dict[str, Any] = {"alpha": asked.alpha, "margin": asked.margin, "promote": asked.promote}
     return Challenge(decide(new, old, corpus.labels, metric=metric, names=names, **criteria), entry)
 
 

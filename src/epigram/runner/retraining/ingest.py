@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from epigram.data.incoming_rows import NewRows
 
+MAX_PLACES = 3  # skipped rows whose places are named
 QUERY_FILE = ".database.parquet"  # the result of the database query; hidden files of the inbox are not read
 
 
@@ -37,9 +38,9 @@ class Ingestion:
     """Result of an ingestion.
 
     `rows` counts the added rows, `dev` the added rows in the development split, and `held_out` all of its rows. `total`
-    is the number of rows of the data set. `known` counts the skipped rows whose text was already known. `files` are the
-    archived files; `skipped` says why everything else was left in place. `note` is a line for the user about the
-    ledger, or empty.
+    is the number of rows of the data set. `known` counts the skipped rows whose text was already known, and `known_at`
+    has the places of the first of them. `files` are the archived files; `skipped` says why everything else was left in
+    place. `note` is a line for the user about the ledger, or empty.
     """
 
     dataset: str
@@ -48,6 +49,7 @@ class Ingestion:
     held_out: int = 0
     total: int = 0
     known: int = 0
+    known_at: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     note: str = ""
@@ -56,7 +58,8 @@ class Ingestion:
         note = f"{self.note}\n" if self.note else ""
         if not self.rows + self.known:
             return f"{note}no new rows for {self.dataset}"
-        known = f"; skipped {self.known:,} with a text that is already in it" if self.known else ""
+        places = ", ".join([*self.known_at, *(["…"] if self.known > len(self.known_at) else [])])
+        known = f"; skipped {self.known:,} with a text that is already in it ({places})" if self.known else ""
         added = f"added {self.rows:,} new rows to {self.dataset}, {self.dev:,} of them to the development split"
         added += f"; {self.held_out:,} of its {self.total:,} texts are held out as development texts"
         return f"{note}{added}{known}"
@@ -149,7 +152,15 @@ def _append(live: LiveData, new: NewRows, files: Sequence[Path], queried: Sequen
         held_out=int((after["split"] == "dev").sum()),
         total=after.height,
         known=frame.height - added.height,
+        known_at=_places(frame.filter(~pl.col("added")), queried),
     )
+
+
+def _places(rows: pl.DataFrame, queried: Sequence[Path]) -> tuple[str, ...]:
+    """Return file and line of the first rows; of the database's result, only that it is from there."""
+    hidden = {_column_value(file) for file in queried}
+    first = rows.select("file", "line").head(MAX_PLACES).iter_rows()
+    return tuple("the database" if file in hidden else f"{shown(file)}:{line}" for file, line in first)
 
 
 def _batches(live: LiveData, frame: pl.DataFrame, digests: Mapping[Path, str]) -> Iterator[AcceptedBatch]:

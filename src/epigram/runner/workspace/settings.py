@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from epigram.core.config_types import Checked, Name, OpenShare, Positive, Range, Seed, Share, Strict, validate_as
 from epigram.core.files import atomic_file
@@ -87,6 +87,9 @@ class RetrainSettings(Strict):
     systems: list[Name] = field(default_factory=list)  # empty: the systems of params.yaml
     alpha: OpenShare = 0.05  # significance level for a better score
     margin: Share = 0.05  # maximum loss of a class's F1
+    promote: Literal["better", "not_worse"] = (
+        "better"  # not_worse: also if the difference to the champion may be chance
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
