@@ -92,6 +92,7 @@ def validated(
             schema |= {"tokens": pl.List(pl.String), "token_labels": pl.List(pl.String)}
         frame = pl.DataFrame(rows[split], schema=schema, orient="row")
         frame = frame.with_columns(row=pl.int_range(start, start + frame.height, dtype=pl.Int64))
+        frame = frame.with_columns(file=pl.lit("tiny.csv"), line=pl.int_range(2, frame.height + 2, dtype=pl.Int64))
         start += frame.height
         if split != "train":
             frame = frame.with_columns(in_train=pl.col("text").is_in([row[0] for row in rows["train"]]))

@@ -16,6 +16,7 @@ from torch import nn
 
 import epigram
 from epigram.cli import app as cli
+from epigram.cli.models.explain import main as explain_command
 from epigram.core.errors import ParameterError
 from epigram.core.marked_text import mark_words
 from epigram.evaluation.records.results import Mistake
@@ -220,7 +221,7 @@ def test_a_method_or_label_that_the_model_does_not_have_is_refused(
 def test_a_file_is_no_text_to_explain(model: Path, call: Callable[..., None], tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("text\nsoup\n")
     with pytest.raises(ParameterError, match=r"new\.csv is a file; expected texts: epigram explain "):
-        call(model, str(tmp_path / "new.csv"))
+        explain_command(model, [str(tmp_path / "new.csv")])
     call(model, "soup.csv")  # names no file
 
 

@@ -40,11 +40,10 @@ def test_errors_have_file_and_line_and_long_texts_are_counted(tmp_path: Path, po
     view = encoded_in(tmp_path, pos, dict.fromkeys(("train", "dev", "test"), rows), "en")
     corpus = ValidatedCorpus.read(tmp_path / "validated")
     made = system("mine", [{0, 2}], [{0, 2}])
-    errors = [replace(made.metrics.mistakes[0], row=row) for row in (2, 0)]
+    errors = [replace(made.metrics.mistakes[0], row=row) for row in (8, 6)]
     made = replace(made, metrics=replace(made.metrics, mistakes=errors))
     located = step.locate_errors(made, corpus, "test").metrics.mistakes
-    known = corpus.frame("test", "row", "file", "line")
-    assert [(each.file, each.line) for each in located] == [known.row(row)[1:] for row in (2, 0)]
+    assert [(each.file, each.line) for each in located] == [("tiny.csv", 4), ("tiny.csv", 2)]
     (tmp_path / "config.json").write_text('{"about": "a model"}')
     predictor: Any = SimpleNamespace(saved=SimpleNamespace(frame=SimpleNamespace(room=2)), folder=tmp_path)
     said = step.describe_model(made, predictor, view).metrics
