@@ -301,7 +301,7 @@ def test_the_verdict_names_the_best_that_the_others_are_tied_with_and_the_chosen
     systems[2] = replace(systems[2], metrics=replace(systems[2].metrics, seeds=seeds))
     summary = compared(*systems, prefer="best")
     assert summary.chosen_system == "sure"
-    wanted = "cannot separate right from cheap (87.0%), which needs 1 M FLOPs per text instead of 5 M of sure. "
+    wanted = "cannot separate right from cheap (87.0%), which needs 1 M FLOPs per text instead of 5 M of sure."
     assert f". 100 development texts {wanted}" in summary.verdict
 
 
@@ -363,7 +363,7 @@ def test_of_several_ties_the_one_with_the_fewest_flops_is_the_cheapest(order: tu
     assert [(row.system, row.outcome) for row in chosen.rows] == [("best", "tie"), *ties, ("worst", "worse")]
     assert (chosen.chosen_system, chosen.cheapest_tied) == ("cheap", "cheap")
     close = "cannot separate best from dear (99.0%) and middle (97.0%), which are not cheaper than cheap."
-    assert f". 100 development texts {close} " in chosen.verdict
+    assert f". 100 development texts {close}" in chosen.verdict
     summary = compared(*ordered, prefer="best")
     ties = [("dear", "tie"), ("cheap", "tie"), ("middle", "tie")]
     assert [(row.system, row.outcome) for row in summary.rows] == [("best", "chosen"), *ties, ("worst", "worse")]
@@ -445,7 +445,7 @@ def test_the_verdict_leaves_out_the_random_baseline_as_the_choice_does() -> None
     assert [row.outcome for row in two.rows] == ["chosen", "tie"]
     assert "random" not in two.verdict and "significantly better" not in two.verdict
     three = compared(best, random, system("close", wrong(1), wrong(9))).verdict
-    assert "random" not in three and "separate it from close (99.0%), which is not cheaper. " in three
+    assert "random" not in three and "separate it from close (99.0%), which is not cheaper." in three
 
 
 def test_on_test_the_systems_are_compared_with_the_chosen_one() -> None:

@@ -87,9 +87,7 @@ class RetrainSettings(Strict):
     systems: list[Name] = field(default_factory=list)  # empty: the systems of params.yaml
     alpha: OpenShare = 0.05  # significance level for a better score
     margin: Share = 0.05  # maximum loss of a class's F1
-    promote: Literal["better", "not_worse"] = (
-        "better"  # not_worse: also if the difference to the champion may be chance
-    )
+    promote: Literal["better", "not_worse"] = "better"  # not_worse: a tie with the champion is enough
 
 
 @dataclass(frozen=True, kw_only=True)
