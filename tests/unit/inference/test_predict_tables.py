@@ -74,7 +74,7 @@ def test_the_table_is_read_predicted_and_written_in_chunks(
     texts = [f"{ROWS[i % 3][1].split()[0]} {'unseen ' * 20}{i}" for i in range(1000)]
     predictor, asked, read, written = Predictor(model), list[int](), list[int](), list[int]()
     answer, lines, chunks = predictor.predict, table_writer._line_writer, TableFile.chunks
-    monkeypatch.setattr(predictor, "predict", lambda given: (asked.append(len(given)), answer(given))[1])
+    monkeypatch.setattr(predictor, "predict", lambda given, **_: (asked.append(len(given)), answer(given))[1])
 
     def noted(*arguments: object) -> Callable[[pl.DataFrame], None]:
         append = lines(*arguments)  # type: ignore[arg-type]
@@ -133,7 +133,7 @@ def test_columns_are_joined_as_in_the_training(
     predictor, asked = Predictor(model), list[str]()
     predictor.text_columns, predictor.join = ["title", "body"], " | "
     answer = predictor.predict
-    monkeypatch.setattr(predictor, "predict", lambda each: (asked.extend(each), answer(each))[1])
+    monkeypatch.setattr(predictor, "predict", lambda each, **_: (asked.extend(each), answer(each))[1])
     tables.predict_table(predictor, source, tmp_path / "out.parquet", text=named)
     assert asked[1:] == texts  # the first one tells whether words are labelled
     found = pl.read_parquet(tmp_path / "out.parquet")
