@@ -96,7 +96,7 @@ PREDICTOR = SimpleNamespace(
     min_confidence=0.0,
     default_word_label="",
     record=lambda answer: {"label": answer.label, "probabilities": answer.probabilities},
-    predict=lambda texts: [TextPrediction(["a"], 1.0, {"a": 1.0}, [], False) for _ in texts],
+    predict=lambda texts, **_: [TextPrediction(["a"], 1.0, {"a": 1.0}, [], False) for _ in texts],
 )
 # What a worker returns; a command ends at any other worker.
 ANSWERS: dict[str, Any] = {"open_predictor": PREDICTOR, "require_signature": None, "check_output": None, "history": []}
@@ -175,6 +175,7 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("predict MODEL texts.txt", "--out out.csv", {"predict_table.out": Path("out.csv")}),
     ("predict MODEL in.csv --out out.csv", "--text title,body", {"predict_table.text": ["title", "body"]}),
     ("predict MODEL in.csv --out out.csv", "--force", {"predict_table.force": True}),
+    ("predict MODEL in.csv --out out.csv", "--level 1", {"predict_table.level": 1}),
     ("predict MODEL in.csv --out out.csv", "--encoding gbk", {"predict_table.options": {"encoding": "gbk"}}),
     ("predict MODEL in.csv --out out.csv", "--separator tab", {"predict_table.options": {"separator": "\t"}}),
     ("predict MODEL in.csv --out out.csv", "--sheet B", {"predict_table.options": {"sheet": "B"}}),
