@@ -35,6 +35,14 @@ def prefect_server() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def prefect_url(prefect_server: None) -> str:
+    """Return the address of this server, for commands that would start one of their own."""
+    from prefect.settings import PREFECT_API_URL
+
+    return str(PREFECT_API_URL.value())
+
+
+@pytest.fixture(scope="session")
 def thrice(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a repository that has had three champions."""
     toy = copied(pristine, tmp_path_factory.mktemp("thrice"), pytest.MonkeyPatch())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,27 +11,35 @@ import pytest
 import yaml
 
 from epigram.core.files import sha256
-from tests.support.project_copy import tree
+from tests.support.shop import TWO_STAGES, lay_out
 from tests.support.toy import command_env
 
 pytestmark = [pytest.mark.slow, pytest.mark.extended]
 
 
-def run(folder: Path, *command: str, code: int = 0) -> str:
-    env = command_env() | {"PYTHONPATH": f"{folder}{os.pathsep}{folder / 'src'}"}
-    words = [sys.executable, "-m", *command]
+def run(folder: Path, *command: str, server: str = "", code: int = 0) -> str:
+    words, env = [sys.executable, "-m", *command], command_env() | {"PREFECT_API_URL": server}
     done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
-def searched(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def unsearched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of two stages with a system that no search tries."""
+    folder = tmp_path_factory.mktemp("unsearched") / "repo"
+    lay_out(folder, command_env(), **TWO_STAGES)
+    params = (folder / "params.yaml").read_text(encoding="utf-8").replace("tfidf_svm", "smsp_e")
+    (folder / "params.yaml").write_text(params + "# a comment of the user\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def searched(unsearched: Path, prefect_url: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A project in which a search was run, and what it printed."""
-    folder = tree(tmp_path_factory.mktemp("searched"))
-    with (folder / "params.yaml").open("a", encoding="utf-8") as params:
-        params.write("# a comment of the user\n")
-    return folder, run(folder, "epigram.cli", "run", "--search", "10s", "--name", "found")
+    folder = Path(shutil.copytree(unsearched, tmp_path_factory.mktemp("searched") / "repo"))
+    command = ("epigram.cli", "run", "--search", "10s", "--name", "found")
+    return folder, run(folder, *command, server=prefect_url)
 
 
 def test_the_choice_stands_in_params_and_is_what_the_run_trains(searched: tuple[Path, str]) -> None:
@@ -71,14 +79,14 @@ read: {{reader: jsonl}}
     ],
 )
 def test_a_search_ends_with_the_exit_code_of_what_failed_and_changes_nothing(
-    origin: str, code: int, said: str, tmp_path: Path
+    origin: str, code: int, said: str, unsearched: Path, prefect_url: str, tmp_path: Path
 ) -> None:
-    folder = tree(tmp_path)
+    folder = Path(shutil.copytree(unsearched, tmp_path / "repo"))
     (folder / "data/sources/mine.yaml").write_text(SOURCE.format(origin=origin))
     (folder / "data/local/x.jsonl").write_text('{"text": "fine", "label": "good"}\n{broken\n')
-    params = yaml.safe_load((folder / "params.yaml").read_text())
-    (folder / "params.yaml").write_text(yaml.safe_dump(params | {"dataset": "mine", "download": {"tries": 1}}))
+    params = (folder / "params.yaml").read_text(encoding="utf-8").replace("dataset: shop", "dataset: mine")
+    (folder / "params.yaml").write_text(params, encoding="utf-8")
     before = (folder / "params.yaml").read_bytes()
-    printed = run(folder, "epigram.cli", "run", "--search", "10m", code=code)
+    printed = run(folder, "epigram.cli", "run", "--search", "10m", server=prefect_url, code=code)
     assert said in printed and "Traceback" not in printed
     assert (folder / "params.yaml").read_bytes() == before

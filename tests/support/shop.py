@@ -1,4 +1,4 @@
-"""Repository of shop reviews whose pipeline is one quick stage, and generated new reviews."""
+"""Repository of shop reviews whose pipeline is one or two quick stages, and generated new reviews."""
 
 from __future__ import annotations
 
@@ -12,27 +12,34 @@ import polars as pl
 from tests.support.certain import COMPARED
 from tests.support.toy import add_flows
 
-# All stages of the project in one process: the tests cover what happens around the stages.
+# All stages of the project in one process, with the views and systems of params.yaml: the tests cover what happens
+# around the stages.
 EVERYTHING = """
 import importlib, sys
 from pathlib import Path
 
+import yaml
+
 dataset = sys.argv[1]
+params = yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))
+views = [{"view": name} for name in params["views"]]
+systems = [{"system": name, "view": each["view"]} for name, each in params["systems"].items()]
 for line in Path("stages.txt").read_text().splitlines():
-    name, *arguments = line.replace("DATASET", dataset).split()
-    sys.argv = [name, *arguments]
-    importlib.import_module(f"epigram.stages.{name}").main()
+    for names in systems if "{system}" in line else views if "{view}" in line else [{}]:
+        name, *arguments = line.format(dataset=dataset, **names).split()
+        sys.argv = [name, *arguments]
+        importlib.import_module(f"epigram.stages.{name}").main()
 """
 STAGES = """\
-download data/sources/DATASET.yaml data/raw
+download data/sources/{dataset}.yaml data/raw
 validate data/raw data/validated
 pos_table data/validated data/pos_versions data/pos
 augment data/validated data/augmented
-encode token data/validated data/augmented data/pos data/encoded/token
-pretrain token data/encoded/token data/pretrained/token
-train tfidf_svm data/encoded/token data/pretrained/token data/models/tfidf_svm
-prune tfidf_svm data/encoded/token data/models/tfidf_svm data/pruned/tfidf_svm
-evaluate tfidf_svm data/validated data/encoded/token data/pruned/tfidf_svm data/evaluated/tfidf_svm
+encode {view} data/validated data/augmented data/pos data/encoded/{view}
+pretrain {view} data/encoded/{view} data/pretrained/{view}
+train {system} data/encoded/{view} data/pretrained/{view} data/models/{system}
+prune {system} data/encoded/{view} data/models/{system} data/pruned/{system}
+evaluate {system} data/validated data/encoded/{view} data/pruned/{system} data/evaluated/{system}
 examine data/validated data/examined
 ensemble data/validated data/evaluated data/pruned data/ensemble
 compare COMPARED data/compared
@@ -67,6 +74,24 @@ systems: {tfidf_svm: {view: token}}
 evaluate: {resamples: 200, timing_texts: 4}
 retrain: {margin: 0.2}
 """
+# A search runs the stages up to data/raw before it trains anything.
+TWO_STAGES = {
+    "params.yaml": PARAMS + "download: {tries: 1}\n",
+    "stages.txt": STAGES.partition("\n")[2],
+    "dvc.yaml": DVC_YAML.replace("      - data/raw\n", "")
+    .replace('"data/sources/${dataset}.yaml", data/local', "data/raw")
+    .replace(
+        "stages:\n",
+        """\
+stages:
+  download:
+    cmd: python -m epigram.stages.download data/sources/${dataset}.yaml data/raw
+    params: [download]
+    deps: ["data/sources/${dataset}.yaml", data/local]
+    outs: [data/raw]
+""",
+    ),
+}
 SOURCE = """\
 name: shop
 about: a few texts

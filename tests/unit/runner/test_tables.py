@@ -132,6 +132,7 @@ def test_a_recorded_cell_is_missing_again_only_if_its_settings_change(tmp_path: 
         ("A+B", "paper", 0.7),
         ("Fast text", "paper", 0.8),
     ]
+    assert [each.seconds for each in measured] == [30.0, 30.0]  # of the two stages of its system, without others
     left = missing_cells(table, measured)
     assert len(left) == 9 and left[0].column == "default"
     changed = read_table(project(tmp_path, TABLE.replace("epochs: 2", "epochs: 4")), "t")
