@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,8 @@ from epigram.runner.champions import champion
 from epigram.runner.dvc import graph
 from epigram.runner.retraining import drift, live_data
 from epigram.runner.workspace.settings import DriftSettings, load
+from tests.support.bad_input import epigram
+from tests.support.prefect_home import add_database
 from tests.support.shop import PARAMS, SOURCE, reviews
 from tests.support.shop_repository import Shop, copied
 from tests.support.toy import command_env
@@ -45,12 +46,29 @@ def shop(crowned: Path, tmp_path: Path) -> Shop:
     return copied(crowned, tmp_path / "repo")
 
 
+def empty(shop: Shop) -> Path:
+    """Put a file without rows into the inbox."""
+    shop.incoming.mkdir(exist_ok=True)
+    file = shop.incoming / "empty.csv"
+    file.write_text("review,stars\n")
+    return file
+
+
 def test_a_better_model_is_promoted_and_can_be_taken_back(shop: Shop) -> None:
+    """A file is skipped: the state is Failed after all work, so that a notice is sent."""
+    from flows.retrain import retrain
+
+    skipped = empty(shop)
     shop.arrive("monday.csv", reviews(300, "slang", seed=1))
     before = shop.git("status", "--porcelain"), shop.git("rev-parse", "HEAD"), shop.git("branch", "--show-current")
-    result = shop.retrain()
-
+    state: Any = retrain(shop.root, return_state=True)
+    result = state.result(raise_on_failure=False)
     assert result.promoted and result.reason.startswith("better: tfidf_svm"), result.reason
+    assert (result.ingestion.rows, result.ingestion.files) == (300, ("monday.csv",))
+    assert champion.current(shop.root) == result.champion and result.champion.number == 2
+    assert state.is_failed() and state.message.startswith("promoted: better: tfidf_svm")
+    assert state.message.endswith(f"\nskipped: {skipped} has no rows; add rows or remove the file")
+    skipped.unlink()
     assert (shop.git("status", "--porcelain"), shop.git("rev-parse", "HEAD"), shop.git("branch", "--show-current")) == (
         before
     )
@@ -81,40 +99,6 @@ def test_a_better_model_is_promoted_and_can_be_taken_back(shop: Shop) -> None:
     assert shop.retrain().reason.startswith("the model is the same as champion 2, which was rolled back")
     with pytest.raises(InputMissingError, match="cannot roll back"):
         champion.rollback(shop.root)
-
-
-def empty(shop: Shop) -> Path:
-    """Put a file without rows into the inbox."""
-    shop.incoming.mkdir(exist_ok=True)
-    file = shop.incoming / "empty.csv"
-    file.write_text("review,stars\n")
-    return file
-
-
-def test_a_retraining_that_skips_a_file_is_failed_after_its_work(shop: Shop) -> None:
-    """A state that is Failed sends a notice."""
-    from flows.retrain import retrain
-
-    file = empty(shop)
-    shop.arrive("monday.csv", reviews(300, "slang", seed=1))
-    state: Any = retrain(shop.root, return_state=True)
-    result = state.result(raise_on_failure=False)
-    assert (result.promoted, result.ingestion.rows, result.ingestion.files) == (True, 300, ("monday.csv",))
-    assert champion.current(shop.root) == result.champion and result.champion.number == 2
-    assert state.is_failed() and state.message.startswith("promoted: better: tfidf_svm")
-    assert state.message.endswith(f"\nskipped: {file} has no rows; add rows or remove the file")
-
-
-def test_a_drift_check_whose_retraining_skips_a_file_is_failed(shop: Shop) -> None:
-    from flows.drift import drift_check
-
-    file = empty(shop)
-    shop.arrive("slang.csv", reviews(300, "slang", seed=1))
-    state: Any = drift_check(shop.root, return_state=True)
-    found = state.result(raise_on_failure=False)
-    assert found.outcome.startswith("promoted: better"), found
-    assert state.is_failed()
-    assert state.message == f"{found}\nskipped: {file} has no rows; add rows or remove the file"
 
 
 def test_a_model_that_learnt_from_noise_is_refused(shop: Shop) -> None:
@@ -265,10 +249,17 @@ def test_texts_like_those_known_are_no_drift(shop: Shop) -> None:
 
 
 def test_drift_of_labelled_texts_starts_a_retraining(shop: Shop) -> None:
+    """The retraining skips a file, so that the state of the check is Failed."""
+    from flows.drift import drift_check
+
+    file = empty(shop)
     shop.arrive("slang.csv", reviews(300, "slang", seed=1))
-    found = shop.drift()
+    state: Any = drift_check(shop.root, return_state=True)
+    found = state.result(raise_on_failure=False)
     assert "unknown" in found.drifted and found.outcome.startswith("promoted: better"), found
     assert champion.current(shop.root).number == 2  # type: ignore[union-attr]
+    assert state.is_failed()
+    assert state.message == f"{found}\nskipped: {file} has no rows; add rows or remove the file"
 
 
 def test_drift_of_texts_without_labels_says_what_is_missing(shop: Shop) -> None:
@@ -317,29 +308,25 @@ def test_without_a_champion_there_is_nothing_to_measure_against(fresh: Shop) -> 
     assert fresh.drift() is None
 
 
-def command(shop: Shop, *arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["python", "-m", "epigram.cli", "retrain", *arguments],
-        cwd=shop.root,
-        env=command_env() | {"PREFECT_HOME": str(shop.root.parent / "prefect")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def test_the_command_shows_the_champion(shop: Shop) -> None:
-    shown = command(shop, "--show")
-    assert shown.returncode == 0, shown.stderr
-    assert shown.stdout.startswith("champion 1: tfidf_svm on shop_live, accuracy")
-    refused = command(shop, "--rollback")
-    assert (refused.returncode, refused.stderr) == (66, "error: cannot roll back: champion 1 is the first\n")
+    shown = epigram(shop.root, "retrain", "--show")
+    assert shown.code == 0, shown.err
+    assert shown.out.startswith("champion 1: tfidf_svm on shop_live, accuracy")
+    refused = epigram(shop.root, "retrain", "--rollback")
+    assert (refused.code, refused.err) == (66, "error: cannot roll back: champion 1 is the first\n")
 
 
 def test_the_command_prints_the_result_before_the_files_that_it_skipped(shop: Shop) -> None:
     file = empty(shop)
     shop.arrive("monday.csv", reviews(4, "slang", seed=1))
-    done = command(shop)
+    done = subprocess.run(
+        ["python", "-m", "epigram.cli", "retrain"],
+        cwd=shop.root,
+        env=command_env() | {"PREFECT_HOME": str(add_database(shop.root.parent / "prefect"))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 65
     assert done.stderr.endswith(f"error: {file} has no rows; add rows or remove the file\n"), done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["added", "refused:", "champion", "model:"]
