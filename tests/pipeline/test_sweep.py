@@ -103,7 +103,8 @@ def test_trials_in_parallel_have_a_gpu_each(toy: Toy) -> None:
 def test_a_sweep_names_the_best_of_each_data_set(toy: Toy) -> None:
     compared = {"summary.json": json.dumps(comparison()), "report.html": "a page", "chosen/config.json": "{}"}
     toy.tell({"judge": {"files": compared}})
-    command = toy.command("--over", "dataset=toy,other", "--over", "seeds=[0],[1]", "--name", "s", name="sweep")
+    options = ("--systems", "mlp", "--over", "dataset=toy,other", "--over", "seeds=[0],[1]", "--name", "s")
+    command = toy.command(*options, name="sweep")
     output, errors = command.communicate(timeout=300)
     assert command.returncode == 0, errors
     for dataset in ("toy", "other"):
