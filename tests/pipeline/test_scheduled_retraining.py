@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import polars as pl
 import pytest
 
 from tests.support.processes import until
-from tests.support.serving import FINAL, Serving, listening
+from tests.support.serving import Serving, listening
 from tests.support.shop import reviews
 from tests.support.shop_repository import Shop, copied
 from tests.support.toy import Toy
@@ -26,23 +27,10 @@ deployments:
   - name: retrain
     entrypoint: flows.retrain.retrain
     parameters: {root: "{{ $PWD }}"}
-    schedules: [{interval: 20}]
+    schedules: [{interval: 10}]
     concurrency_limit: {limit: 1, collision_strategy: CANCEL_NEW}
     work_pool: {name: epigram}
 """
-
-
-@contextmanager
-def service(bare: Path, folder: Path, deployments: str, **environment: str) -> Iterator[tuple[Shop, Serving]]:
-    """Yield a new repository with a running service of these deployments."""
-    shop = copied(bare, folder / "repo")
-    (shop.root / "prefect.yaml").write_text(deployments)
-    (folder / "told").mkdir()
-    serving = Serving(Toy(shop.root, folder / "told"), **environment)
-    try:
-        yield shop, serving
-    finally:
-        serving.kill()
 
 
 def arrive(shop: Shop, name: str, rows: pl.DataFrame) -> None:
@@ -51,61 +39,76 @@ def arrive(shop: Shop, name: str, rows: pl.DataFrame) -> None:
     (shop.incoming / f".{name}").rename(shop.incoming / name)
 
 
-def told(serving: Serving, *beginnings: str) -> str:
-    """Return the message of the first run that starts with one of `beginnings`; fail if a run failed."""
-
-    def found() -> str:
-        ended = [run["state"] for run in serving.runs() if run["state_type"] in FINAL - {"CANCELLED"}]
-        ill = [state for state in ended if state["type"] != "COMPLETED"]
-        assert not ill, ill
-        return next((state["message"] for state in ended if (state["message"] or "").startswith(beginnings)), "")
-
-    return str(until(found, 300))
+def retrained(serving: Serving) -> dict[str, Any]:
+    """Run the deployment and return its final state."""
+    return serving.ended(serving.start("retrain", "retrain"), 300)
 
 
 def champion(shop: Shop) -> dict[str, Any]:
     return dict(json.loads(shop.git("show", "champion:champion.json")))
 
 
-@pytest.fixture
-def served(bare: Path, tmp_path: Path) -> Iterator[tuple[Shop, Serving]]:
-    """Yield a repository with a running service that retrains every twenty seconds."""
-    with service(bare, tmp_path, SCHEDULE) as found:
-        yield found
+@dataclass(frozen=True)
+class Service:
+    """A repository with a running service that has retrained by its schedule, and the notices that it sends."""
+
+    shop: Shop
+    serving: Serving
+    notices: list[dict[str, Any]]
 
 
-def test_scheduled_runs_promote_the_better_and_refuse_the_worse(served: tuple[Shop, Serving]) -> None:
-    shop, serving = served
-    told(serving, "first champion")
-    assert champion(shop)["number"] == 1
+@pytest.fixture(scope="module")
+def service(bare: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("scheduled")
+    shop = copied(bare, folder / "repo")
+    (shop.root / "prefect.yaml").write_text(SCHEDULE)
+    (folder / "told").mkdir()
+    with listening() as (address, notices):
+        serving = Serving(Toy(shop.root, folder / "told"), EPIGRAM_WEBHOOK=f"{address}/x")
+        try:
+            until(lambda: serving.runs(state_type="RUNNING"), 240)
+            serving.settle("retrain")
+            yield Service(shop, serving, notices)
+        finally:
+            serving.kill()
 
+
+def test_a_scheduled_run_makes_the_first_champion(service: Service) -> None:
+    states = [run["state"] for run in service.serving.runs() if run["state_type"] != "CANCELLED"]
+    assert {state["type"] for state in states} == {"COMPLETED"}
+    assert states[0]["message"] == "first champion"
+    assert champion(service.shop)["number"] == 1
+    assert service.notices == []
+
+
+def test_a_better_one_is_promoted_and_a_notice_names_the_file_that_is_skipped(service: Service) -> None:
+    shop = service.shop
     arrive(shop, "monday.csv", reviews(300, "slang", seed=1))
-    assert "champion tfidf_svm" in told(serving, "better: tfidf_svm")
+    empty = shop.incoming / "empty.csv"
+    empty.write_text("review,stars\n")
+    state = retrained(service.serving)
+    empty.unlink()
+    skipped = f"\nskipped: {empty} has no rows; add rows or remove the file"
+    assert state["type"] == "FAILED" and state["message"].startswith("promoted: better: tfidf_svm")
+    assert state["message"].endswith(skipped) and "champion tfidf_svm" in state["message"]
     better = champion(shop)
     assert better["number"] == 2
     assert (shop.root / "runs" / "champion").readlink() == Path(better["run"])
+    assert [file.name for file in (shop.incoming / "taken").iterdir()] == ["monday.csv"]
+    text = until(lambda: service.notices, 200)[0]["text"]
+    message = escape(state["message"], quote=False)  # it has a p-value below a bound
+    assert text.startswith("retrain: ") and f" is Failed\n{message}\nhttp" in text
 
+
+def test_a_worse_one_is_refused(service: Service) -> None:
+    before = champion(service.shop)
     noise = reviews(200, "plain", seed=2)
-    arrive(shop, "noise.csv", noise.with_columns(stars=noise["stars"].shuffle(seed=3)))
-    told(serving, "worse: ", "not significantly better: ")
-    assert champion(shop) == better
+    arrive(service.shop, "noise.csv", noise.with_columns(stars=noise["stars"].shuffle(seed=3)))
+    state = retrained(service.serving)
+    assert (state["type"], state["name"]) == ("COMPLETED", "Refused")
+    assert state["message"].startswith(("worse: ", "not significantly better: "))
+    assert champion(service.shop) == before
 
-    ended = serving.stop()
+    ended = service.serving.stop()
     assert ended.returncode == 0, ended.stderr
-    assert serving.command.wait(timeout=60) == 0
-
-
-def test_a_run_that_skips_a_file_sends_a_notice_that_names_it(bare: Path, tmp_path: Path) -> None:
-    started_here = SCHEDULE.replace("    schedules: [{interval: 20}]\n", "")
-    with (
-        listening() as (address, notices),
-        service(bare, tmp_path, started_here, EPIGRAM_WEBHOOK=f"{address}/x") as (shop, serving),
-    ):
-        shop.arrive("monday.csv", reviews(300, "slang", seed=1))
-        (shop.incoming / "empty.csv").write_text("review,stars\n")
-        serving.start("retrain", "retrain")
-        until(lambda: notices, 200, lambda: [[run["name"], run["state"]] for run in serving.runs()])
-        text = notices[0]["text"]
-        assert text.startswith("retrain: ") and " is Failed\npromoted: first champion\n" in text
-        assert f"\nskipped: {shop.incoming / 'empty.csv'} has no rows; add rows or remove the file\nhttp" in text
-        assert [file.name for file in (shop.incoming / "taken").iterdir()] == ["monday.csv"]
+    assert service.serving.command.wait(timeout=60) == 0

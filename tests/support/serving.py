@@ -77,9 +77,9 @@ class Serving:
         path = f"deployments/{self._id(flow, name)}/create_flow_run"
         return str(self.ask(path, state={"type": "SCHEDULED", **state})["id"])
 
-    def settle(self) -> None:
-        """Turn off the schedule, which would block other runs, and wait for all runs to end."""
-        self.ask(f"deployments/{self._id('pipeline', 'pipeline')}/pause_deployment")
+    def settle(self, name: str = "pipeline") -> None:
+        """Turn off the schedule of a flow, which would block other runs, and wait for all runs to end."""
+        self.ask(f"deployments/{self._id(name, name)}/pause_deployment")
         until(self._settled, 240, lambda: [[run["name"], run["state"]] for run in self.runs()])
 
     def _settled(self) -> bool:
@@ -109,9 +109,10 @@ class Serving:
         wanted = {"event": {"name": ["prefect.flow-run.heartbeat"]}, "resource": {"id": [f"prefect.flow-run.{run}"]}}
         return int(self.ask("events/filter", filter=wanted)["total"])
 
-    def ended(self, run: str) -> dict[str, Any]:
+    def ended(self, run: str, seconds: float = 120.0) -> dict[str, Any]:
         """Wait for the final state of a run and return it."""
-        return dict(until(lambda: [each for each in self.runs(id=run) if each["state_type"] in FINAL])[0]["state"])
+        found = until(lambda: [each for each in self.runs(id=run) if each["state_type"] in FINAL], seconds)
+        return dict(found[0]["state"])
 
     def family(self) -> list[psutil.Process]:
         """Return the service process and all its descendants."""
