@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from epigram.runner.scheduling.gpus import VISIBLE
+from tests.support.bad_input import epigram
 from tests.support.processes import command_line, gone, until
 from tests.support.toy import Toy
 
@@ -88,13 +89,19 @@ def test_nothing_outlives_a_flow_that_is_ended(toy: Toy, number: signal.Signals)
     ("address", "code", "said"),
     [
         ("127.0.0.1:1", 75, "cannot connect to a Ray cluster at 127.0.0.1:1: "),
-        ("auto", 75, "cannot connect to a Ray cluster at auto: "),
         ("nowhere", 64, "invalid --ray 'nowhere': expected local, auto, HOST:PORT or ray://HOST:PORT"),
     ],
 )
-def test_a_cluster_that_does_not_answer_is_one_line(toy: Toy, address: str, code: int, said: str) -> None:
-    command = toy.command("--ray", address)
+def test_an_address_without_a_cluster_is_one_line(toy: Toy, address: str, code: int, said: str) -> None:
+    ended = epigram(toy.root, "run", "--ray", address)
+    ended.refused(code, said)
+    assert ended.err.count("\n") == 1
+    assert toy.journal() == []
+
+
+def test_a_machine_without_a_cluster_is_one_line(toy: Toy) -> None:
+    command = toy.command("--ray", "auto")
     _, errors = command.communicate(timeout=120)
-    assert command.returncode == code
-    assert errors.startswith(f"error: {said}") and errors.count("\n") == 1
+    assert command.returncode == 75
+    assert errors.startswith("error: cannot connect to a Ray cluster at auto: ") and errors.count("\n") == 1
     assert toy.journal() == []
