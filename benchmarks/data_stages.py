@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from benchmarks.corpora import lay_out, prepare, repeated, stage, titles
+from benchmarks.corpora import TINY, lay_out, prepare, repeated, stage, titles
 from benchmarks.rows import Measured, Reach, Row
 from benchmarks.timing import Plan
 
@@ -39,7 +39,7 @@ def both(folder: Path) -> dict[str, float]:
 
 def rows(plan: Plan) -> list[Row]:
     """Return time and peak memory at a million titles, and the peak at four million relative to it."""
-    count = plan.size(ROWS)
+    count = TINY if plan.tiny else ROWS
     folder = laid_out(plan, count)
     larger = folder if plan.tiny else laid_out(plan, TIMES * count)
     [ours] = plan.alternate(lambda: both(folder))

@@ -13,8 +13,11 @@ from epigram.nn.pretrained.bert import BertConfig, random_bert
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def write_bert(folder: Path, words: tuple[str, ...]) -> Path:
-    """Write a model of one layer with a vocabulary of the special tokens and `words` to the new `folder`."""
+def write_bert(folder: Path, words: tuple[str, ...], positions: int = 64) -> Path:
+    """Write a model of one layer with a vocabulary of the special tokens and `words` to the new `folder`.
+
+    It reads as many tokens as it has `positions`.
+    """
     folder.mkdir()
     config = BertConfig(
         vocab_size=len(SPECIAL) + len(words),
@@ -22,7 +25,7 @@ def write_bert(folder: Path, words: tuple[str, ...]) -> Path:
         num_hidden_layers=1,
         num_attention_heads=2,
         intermediate_size=8,
-        max_position_embeddings=64,
+        max_position_embeddings=positions,
     )
     torch.manual_seed(0)
     save_file(random_bert(config).state_dict(), folder / "model.safetensors")
