@@ -21,7 +21,7 @@ from benchmarks.timing import Plan, Run, cores
 from epigram.inference.onnx.export import export
 from epigram.inference.onnx.quantize import write_quantized
 from epigram.inference.predictors.dataset_batches import batches_of, template_of
-from epigram.inference.predictors.runtimes import OnnxModel
+from epigram.inference.predictors.runtimes import GraphModel
 from epigram.models.batches import TextBatches
 from epigram.models.precision import Precision, has_fast_bf16, matmul_precision, prepare_for_inference
 from epigram.models.predict import Predicted, predict
@@ -104,7 +104,7 @@ def forms(plan: Plan, view: View) -> dict[str, Any]:
     export(folder, plan.scratch / "fp32")
     graph, small = plan.scratch / "fp32/model.onnx", plan.scratch / "int8.onnx"
     write_quantized(graph, small)  # `export` refuses it where it is not faster
-    return models | {"fp32": OnnxModel(graph, multi=False), "int8": OnnxModel(small, multi=False)}
+    return models | {"fp32": GraphModel(graph, multi=False), "int8": GraphModel(small, multi=False)}
 
 
 def rows(plan: Plan) -> list[Row]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from benchmarks.timing import cores
 from epigram.inference.onnx.graph import AXES, OPSET
+from epigram.inference.predictors.openvino_session import import_openvino
 
 INPUTS = ("input_ids", "attention_mask")
 Batch = dict[str, NDArray[np.int64]]  # of each of INPUTS, (B, L)
@@ -75,12 +76,8 @@ def onnx_runner(graph: Path) -> Runner:
 
 
 def openvino_runner(graph: Path, precision: str) -> Runner:
-    """Return the graph in OpenVINO: a single batch with the hint LATENCY, several at a time with the hint THROUGHPUT.
-
-    The package openvino-telemetry is not installed, so nothing is sent.
-    """
-    import openvino
-
+    """Return the graph in OpenVINO: one batch with the hint LATENCY, several at a time with the hint THROUGHPUT."""
+    openvino = import_openvino()
     core, element = openvino.Core(), {"fp32": "f32", "bf16": "bf16"}[precision]
     model, settings = core.read_model(graph), {"INFERENCE_PRECISION_HINT": element, "INFERENCE_NUM_THREADS": cores()}
     latency = core.compile_model(model, "CPU", {**settings, "PERFORMANCE_HINT": "LATENCY"})

@@ -20,7 +20,7 @@ from epigram.core.files import sha256
 from epigram.inference.onnx import graph, quantize
 from epigram.inference.onnx.export import PACKAGES, export
 from epigram.inference.predictors.predictor import Predictor
-from epigram.inference.predictors.runtimes import OnnxModel, open_graph
+from epigram.inference.predictors.runtimes import GraphModel, open_graph
 from epigram.models.precision import resolve_precision
 from epigram.models.predict import predict
 from epigram.models.recipe import Recipe
@@ -192,7 +192,7 @@ def test_int8_is_refused_where_the_graph_or_the_model_itself_is_as_fast(
 
 def test_two_graphs_are_timed_on_the_same_batch(exported: tuple[Path, Path]) -> None:
     model, out = exported
-    graph = OnnxModel(out / "model.onnx", multi=False)
+    graph = GraphModel(out / "model.onnx", multi=False)
     times = quantize.milliseconds(load(model), graph, quantize.own_predictions(load(model)), graph)
     assert len(times) == 3 and min(times) > 0
 

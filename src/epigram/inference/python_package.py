@@ -18,7 +18,7 @@ from epigram.core.config_types import shown
 from epigram.core.errors import ParameterError
 from epigram.core.files import atomic_folder, write_text
 from epigram.models import manifest
-from epigram.models.serialization import GRAPH
+from epigram.models.serialization import GRAPH, NETWORK
 
 PROJECT = """[build-system]
 requires = ["setuptools>=77"]
@@ -36,6 +36,7 @@ packages = ["{module}"]
 package-dir = {{"" = "src"}}
 package-data = {{"{module}" = ["model/**/*"]}}
 """
+EXTRAS = {GRAPH: "[onnx]", NETWORK: "[openvino]"}  # that an exported model needs, by a file of it
 MODULE = '''"""A text classifier, trained with epigram."""
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ def write_package(folder: Path, out: Path, *, version: str) -> tuple[str, str]:
         package = new / "src" / module
         shutil.copytree(folder, package / "model")
         manifest.verify(package / "model")
-        needed = "epigram[onnx]" if any(package.rglob(GRAPH)) else "epigram"
-        requirement = needed + ">=" + Version(installed_version("epigram")).public
+        extra = next((extra for name, extra in EXTRAS.items() if any(package.rglob(name))), "")
+        requirement = f"epigram{extra}>=" + Version(installed_version("epigram")).public
         shutil.copyfile(folder / manifest.CARD, new / manifest.CARD)
         write_text(package / "__init__.py", MODULE)
         write_text(

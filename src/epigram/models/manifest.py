@@ -62,7 +62,7 @@ MANIFEST, CARD, SIGNATURE, MEMBERS = "manifest.json", "README.md", "model.sig", 
 NEIGHBORS = TRAINING_TEXTS, TRAINING_VECTORS = "training_texts.jsonl", "training_vectors.safetensors"
 FILES = {  # the files of any kind of model: see serialization and ensemble
     *("config.json", "labels.json", CARD, "tokenizer.json", "history.json", "ngrams.json"),
-    *(WEIGHTS, "model.onnx", "out_of_fold.safetensors", *NEIGHBORS),
+    *(WEIGHTS, "model.onnx", "model.xml", "model.bin", "out_of_fold.safetensors", *NEIGHBORS),
 }
 
 

@@ -5,8 +5,9 @@ config.json  model.safetensors  tokenizer.json  labels.json  README.md  history.
 A model that a cross-validation chose also has out_of_fold.safetensors, its predictions for the training texts.
 A fit with `neighbors` adds training_texts.jsonl and, if the model has an encoder, training_vectors.safetensors.
 
-The manifest lists all other files; a folder with an unlisted file is refused. An exported model has model.onnx instead
-of model.safetensors, and no history. An exported linear SVM also has ngrams.json.
+The manifest lists all other files; a folder with an unlisted file is refused. An exported model has model.onnx, or
+model.xml and model.bin of OpenVINO, instead of model.safetensors, and no history. An exported linear SVM also has
+ngrams.json.
 """
 
 from __future__ import annotations
@@ -39,13 +40,15 @@ from epigram.nn.layers.types import DataSpec
 FORMAT = 1
 MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "labels.json")
 GRAPH = "model.onnx"
+NETWORK, NETWORK_WEIGHTS = "model.xml", "model.bin"  # of OpenVINO, which finds the second file by the name of the first
 NGRAMS = "ngrams.json"
 HISTORY = "history.json"
 OUT_OF_FOLD = "out_of_fold.safetensors"
 DOCUMENTS = {CARD, HISTORY, OUT_OF_FOLD, *NEIGHBORS}  # not needed to load a model
-EXPORTED_FILES = {GRAPH, *MODEL_FILES} - {"model.safetensors"}
+COPIED_FILES = tuple(name for name in MODEL_FILES if name != "model.safetensors")  # in an exported model too
+EXPORTED_FILES = ({GRAPH, *COPIED_FILES}, {NETWORK, NETWORK_WEIGHTS, *COPIED_FILES})
 # files of a model, an exported model, an exported SVM
-FILE_SETS = (set(MODEL_FILES), EXPORTED_FILES, {NGRAMS, *EXPORTED_FILES})
+FILE_SETS = (set(MODEL_FILES), *EXPORTED_FILES, *({NGRAMS, *files} for files in EXPORTED_FILES))
 DTYPES = {
     torch.float32,
     torch.float16,
@@ -159,7 +162,7 @@ def read_out_of_fold(folder: Path) -> NDArray[np.float32]:
 def load(folder: Path, graph: Callable[..., Any] | None = None) -> Saved:
     """Load a model folder. Weights, vocabulary and labels must be unchanged since it was saved.
 
-    `graph` opens the ONNX graph of an exported model; without `graph`, loading an exported model raises ParameterError.
+    `graph` opens the graph of an exported model; without `graph`, loading an exported model raises ParameterError.
     Raises InputMissingError for a missing file, DataError for a file that was changed or that does not fit this
     version, and TryAgainError if the folder changes while it is read.
     """
@@ -168,7 +171,7 @@ def load(folder: Path, graph: Callable[..., Any] | None = None) -> Saved:
 
 
 def _load(folder: Path, graph: Callable[..., Any] | None) -> Saved:
-    exported = GRAPH in _check(folder)
+    exported = next(iter(_check(folder) & {GRAPH, NETWORK}), None)
     if exported and graph is None:
         raise ParameterError(
             f"{folder} is an exported model, which can only predict; use the model that it was exported from"
@@ -187,7 +190,7 @@ def _load(folder: Path, graph: Callable[..., Any] | None) -> Saved:
         known = has_type(config["system"], str) and config["task"] in ("single", "multi")
         if not known or not is_thresholds(thresholds, labels) or not is_prices(prices, labels):
             raise TypeError("system, task, thresholds or prices: missing or invalid")
-        model = graph(folder / GRAPH, multi=multi) if exported and graph else _build(folder, config, frame, labels)
+        model = graph(folder / exported, multi=multi) if exported and graph else _build(folder, config, frame, labels)
         return Saved(folder, config["system"], model, labels, frame, thresholds, prices)
     except (*LOAD_ERRORS, ParameterError) as error:  # saved by another version, or with false sizes
         reason = shown(str(error).partition("\n")[0])

@@ -19,7 +19,7 @@ from tokenizers import Tokenizer
 from epigram.core.errors import DataError, ParameterError
 from epigram.inference.onnx.export import PACKAGES, export
 from epigram.inference.predictors.predictor import Predictor
-from epigram.inference.predictors.runtimes import OnnxModel, read_ngrams
+from epigram.inference.predictors.runtimes import GraphModel, read_ngrams
 from epigram.models.linear_svm import LinearSvm
 from epigram.nn.layers.ngrams import ngram_keys
 from tests.parity.reference.batches import padded_ids
@@ -87,7 +87,7 @@ def test_a_graph_predicts_its_batches_in_the_callers_thread_and_the_model_in_sev
     """ONNX Runtime has threads of its own, which several callers at once would share."""
     model, out = svm(tmp_path, "en", TRAIN["en"]), tmp_path / "out"
     export(model, out)
-    texts, threads = [text for text, _ in TRAIN["en"]] * 20, {LinearSvm: set[int](), OnnxModel: set[int]()}
+    texts, threads = [text for text, _ in TRAIN["en"]] * 20, {LinearSvm: set[int](), GraphModel: set[int]()}
 
     def recorded(kind: Any, name: str) -> Any:
         original = getattr(kind, name)
@@ -101,7 +101,7 @@ def test_a_graph_predicts_its_batches_in_the_callers_thread_and_the_model_in_sev
         return call
 
     monkeypatch.setattr(LinearSvm, "forward", recorded(LinearSvm, "forward"))
-    monkeypatch.setattr(OnnxModel, "__call__", recorded(OnnxModel, "__call__"))
+    monkeypatch.setattr(GraphModel, "__call__", recorded(GraphModel, "__call__"))
     before, together = torch.get_num_threads(), threading.Barrier(2)
     torch.set_num_threads(2)
     try:
@@ -110,7 +110,7 @@ def test_a_graph_predicts_its_batches_in_the_callers_thread_and_the_model_in_sev
         )
     finally:
         torch.set_num_threads(before)
-    assert threads[OnnxModel] == {threading.get_ident()}
+    assert threads[GraphModel] == {threading.get_ident()}
     assert len(threads[LinearSvm]) == 2 and threading.get_ident() not in threads[LinearSvm]
 
 

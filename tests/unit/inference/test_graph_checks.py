@@ -17,7 +17,7 @@ from epigram.core.errors import ParameterError
 from epigram.inference.onnx import export, quantize
 from epigram.inference.onnx.graph import _stable_sort, check_graph, random_batch
 from epigram.inference.onnx.ngram_graph import write_ngrams
-from epigram.inference.predictors.runtimes import OnnxModel, read_ngrams
+from epigram.inference.predictors.runtimes import GraphModel, read_ngrams
 from epigram.models.linear_svm import LinearSvmConfig
 from epigram.models.serialization import Saved
 from epigram.models.text_template import TextTemplate
@@ -140,7 +140,7 @@ def test_a_graph_in_8_bits_takes_the_place_of_the_whole_one_only_if_it_is_faster
     loaded = SimpleNamespace(graph=SimpleNamespace(value_info=["shape"]))
     monkeypatch.setattr(onnx, "load", lambda _: loaded)
     monkeypatch.setattr(library, "quantize_dynamic", lambda whole, small, **_: small.write_bytes(b"int8"))
-    monkeypatch.setattr(quantize, "OnnxModel", lambda path, multi: times[path.read_bytes()])
+    monkeypatch.setattr(quantize, "GraphModel", lambda path, multi: times[path.read_bytes()])
     monkeypatch.setattr(quantize, "own_predictions", lambda _: 10.0)
     monkeypatch.setattr(quantize, "milliseconds", lambda _, *models: list(models))
     monkeypatch.setattr(quantize, "same_labels", lambda *_: 1.0)
@@ -190,7 +190,7 @@ def test_the_session_uses_torch_s_threads_without_spinning_and_plans_no_memory(t
     onnx, _ = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     from onnx import TensorProto, helper
 
-    from epigram.inference.predictors.runtimes import OnnxModel
+    from epigram.inference.predictors.runtimes import GraphModel
 
     kinds = [("ids", TensorProto.INT64), ("valid", TensorProto.BOOL)]
     inputs = [helper.make_tensor_value_info(name, kind, ["b", "l"]) for name, kind in kinds]
@@ -198,7 +198,7 @@ def test_the_session_uses_torch_s_threads_without_spinning_and_plans_no_memory(t
     node = helper.make_node("Cast", ["ids"], ["logits"], to=TensorProto.FLOAT)
     graph = helper.make_graph([node], "g", inputs, [output])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9), tmp_path / "g.onnx")
-    options = OnnxModel(tmp_path / "g.onnx", multi=False).session.get_session_options()
+    options = GraphModel(tmp_path / "g.onnx", multi=False).session.get_session_options()
     assert options.intra_op_num_threads == torch.get_num_threads()
     assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
     assert not options.enable_mem_pattern
@@ -252,6 +252,6 @@ def test_a_graph_that_the_runtime_warns_of_shows_no_escape_sequence(
     graph = helper.make_graph(nodes, "g", inputs, outputs, [size])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
-    OnnxModel(tmp_path / "model.onnx", multi=False)
+    GraphModel(tmp_path / "model.onnx", multi=False)
     shown = capfd.readouterr()
     assert (shown.out, shown.err) == ("", "")

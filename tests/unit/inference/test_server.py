@@ -23,7 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import epigram
 from epigram.core.errors import DataError
-from epigram.inference.onnx.export import export
+from epigram.inference.onnx.export import Format, export
 from epigram.inference.server.app import create_app
 from epigram.inference.server.batching import Batcher
 from epigram.inference.server.errors import RequestError
@@ -36,8 +36,10 @@ from tests.support.saved_systems import saved
 TEXTS = ["nice soup", "w7 w22 w30 w31", "large room", "", "  \n", " soup 👍 w9 ", "w8 w40 " * 20]
 
 
-def exported(folder: Path) -> Path:
-    export(saved("textcnn", folder), folder / "out")
+def exported(folder: Path, to: Format) -> Path:
+    if to == "openvino":
+        pytest.importorskip("openvino", reason="requires the extra openvino")
+    export(saved("textcnn", folder), folder / "out", to=to)
     return folder / "out"
 
 
@@ -49,7 +51,8 @@ MODELS: dict[str, Callable[[Path], Path]] = {
     "words": lambda folder: saved("bilstm_tagger", folder),
     "ensemble": ensemble_of_svms,
     "ensemble_multi": lambda folder: ensemble_of_svms(folder, multi=True),
-    "onnx": exported,
+    "onnx": lambda folder: exported(folder, "onnx"),
+    "openvino": lambda folder: exported(folder, "openvino"),
 }
 
 

@@ -1,4 +1,4 @@
-"""epigram export: a model as ONNX, or as a Python package."""
+"""epigram export: a model as ONNX, for OpenVINO, or as a Python package."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from epigram.process.display import echo
 
 def main(
     model: Annotated[Path, typer.Argument(help="Folder of a saved model, for example runs/latest/model.")],
-    out: Annotated[Path, typer.Argument(help="Folder to create; epigram predict also accepts a folder with ONNX.")],
+    out: Annotated[Path, typer.Argument(help="Folder to create; epigram predict also accepts an exported model.")],
     to: Annotated[
-        Literal["onnx", "package"],
+        Literal["onnx", "openvino", "package"],
         typer.Option(help="package: source of a Python package with the name of the folder."),
     ] = "onnx",
     int8: Annotated[bool, typer.Option("--int8", help="Use 8-bit weights if they are faster on this machine.")] = False,
@@ -23,22 +23,21 @@ def main(
         str | None, typer.Option(metavar="VERSION", help="Version of the package. Default: 0.1.0.")
     ] = None,
 ) -> None:
-    """Export a model to ONNX, which runs faster and without epigram, or as a Python package that pip installs.
+    """Export a model to ONNX or OpenVINO, which run without epigram, or as a Python package that pip installs.
 
     Example: epigram export runs/latest/model exported
     """
+    if int8 and to != "onnx":
+        more = "; export with --int8 first, then the exported folder as a package" if to == "package" else ""
+        raise ParameterError(f"--int8 needs --to onnx{more}")
     if to == "package":
-        if int8:
-            raise ParameterError(
-                "--int8 needs --to onnx; export with --int8 first, then the exported folder as a package"
-            )
         _write_package(model, out, version or "0.1.0")
         return
     if version is not None:
         raise ParameterError("--version needs --to package")
     from epigram.inference.onnx.export import export as write
 
-    write(model, out, int8=int8)
+    write(model, out, to=to, int8=int8)
     size = sum(file.stat().st_size for file in out.rglob("*")) / 1e6
     echo(f"{out}: exported ({size:.1f} MB); to predict, run: epigram predict {out} TEXT")
 

@@ -1,1 +1,1 @@
-"""Export of saved models to ONNX, and their quantization."""
+"""Export of saved models to ONNX and OpenVINO, and their quantization."""

@@ -1,6 +1,7 @@
-"""Export of a saved model as an ONNX graph: a model folder that gives the same predictions without the model's code.
+"""Export of a saved model as a graph: a model folder that gives the same predictions without the model's code.
 
-The folder has model.onnx in place of model.safetensors; its other files are copies of the model's.
+The folder has model.onnx, or model.xml and model.bin of OpenVINO, in place of model.safetensors; its other files are
+copies of the model's.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from epigram.core.errors import ParameterError
 from epigram.core.extras import require
 from epigram.core.files import atomic_folder, read_json, write_text
-from epigram.inference.onnx import graph, ngram_graph
+from epigram.inference.onnx import graph, ngram_graph, openvino_network
 from epigram.inference.onnx.graph import export_error
 from epigram.inference.onnx.quantize import quantize
 from epigram.models import ensemble, manifest
@@ -24,10 +27,11 @@ from epigram.models.classifier import count_parameters
 from epigram.models.ensemble import is_ensemble
 from epigram.models.linear_svm import LinearSvm
 from epigram.models.manifest import CARD
-from epigram.models.serialization import GRAPH, MODEL_FILES, Saved, load
+from epigram.models.serialization import COPIED_FILES, GRAPH, Saved, load
 from epigram.nn.heads.label_decoder import LabelDecoderHead
 from epigram.process.display import echo
 
+Format = Literal["onnx", "openvino"]
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 NOT_EXPORTABLE = {  # kinds of model and head, with the reason why they cannot be exported
     "random_baseline": "it predicts at random",
@@ -36,8 +40,8 @@ MAX_STEPS = 128  # maximum number of labels that a decoder may choose; each is a
 MAX_WEIGHT_BYTES = 2**31 - 2**20  # maximum bytes of weights in one ONNX file
 
 
-def export(folder: Path, out: Path, *, int8: bool = False) -> None:
-    """Export the model in `folder` as an ONNX graph to the new folder `out`, with 8-bit weights if `int8` is true.
+def export(folder: Path, out: Path, *, to: Format = "onnx", int8: bool = False) -> None:
+    """Export the model in `folder` as a graph to the new folder `out`, in ONNX with 8-bit weights if `int8` is true.
 
     Of an ensemble, each member is exported. A link to the model is followed once, at the beginning.
 
@@ -46,15 +50,16 @@ def export(folder: Path, out: Path, *, int8: bool = False) -> None:
     """
     folder = folder.resolve()  # `runs/latest` may be moved to another model during the export
     manifest.check_new_folder(folder, out)
-    require("export", "onnx", *PACKAGES)
+    require("export", *(("onnx", *PACKAGES) if to == "onnx" else ("onnx,openvino", *PACKAGES, "openvino")))
     if is_ensemble(folder):
         saved, facts = ensemble.load(folder), manifest.read_facts(folder)
-        ensemble.save(replace(saved, folder=out), lambda name, to: export(saved.member(name), to, int8=int8), facts)
+        one = partial(export, to=to, int8=int8)
+        ensemble.save(replace(saved, folder=out), lambda name, new: one(saved.member(name), new), facts)
         return
-    _export_model(folder, out, int8=int8)
+    _export_model(folder, out, to=to, int8=int8)
 
 
-def _export_model(folder: Path, out: Path, *, int8: bool) -> None:
+def _export_model(folder: Path, out: Path, *, to: Format, int8: bool) -> None:
     saved = load(folder)
     _check_exportable(saved)
     linear = isinstance(saved.model, LinearSvm)
@@ -63,7 +68,11 @@ def _export_model(folder: Path, out: Path, *, int8: bool) -> None:
     with atomic_folder(out) as new, _silence_exporter():
         (ngram_graph if linear else graph).write_graph(saved, new / GRAPH)
         note = quantize(saved, new / GRAPH) if int8 else ""
-        _write_other_files(new, folder, "int8" if int8 else "fp32", note)
+        kind = f"ONNX, {'int8' if int8 else 'fp32'}"
+        if to == "openvino":
+            kind = "OpenVINO"
+            openvino_network.convert(saved, new / GRAPH)
+        _write_other_files(new, folder, kind, note)
     if note:
         echo(f"{saved.system}: {note}")
 
@@ -94,12 +103,14 @@ def _silence_exporter() -> Iterator[None]:
         logging.disable(before)
 
 
-def _write_other_files(new: Path, folder: Path, precision: str, note: str) -> None:
-    """Copy the other files of the model's `folder` to `new`, and write the card, with `note`, and the manifest."""
-    copied = [name for name in MODEL_FILES if name != "model.safetensors"]
-    for name in copied:
+def _write_other_files(new: Path, folder: Path, kind: str, note: str) -> None:
+    """Copy the other files of the model's `folder` to `new`, and write the card, with `note`, and the manifest.
+
+    `kind` is the format of the graph and, if there are several, its precision.
+    """
+    for name in COPIED_FILES:
         shutil.copyfile(folder / name, new / name)
     card = (folder / CARD).read_text(encoding="utf-8")
-    card = card.replace("weights (safetensors)", f"graph (ONNX, {precision})")
+    card = card.replace("weights (safetensors)", f"graph ({kind})")
     write_text(new / CARD, f"{card}\n{note}\n" if note else card)
-    manifest.write(new, {**manifest.read_facts(folder), "graph": precision})
+    manifest.write(new, {**manifest.read_facts(folder), "graph": kind})

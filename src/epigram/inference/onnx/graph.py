@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from epigram.core.arrays import Ragged
 from epigram.core.errors import ParameterError
-from epigram.inference.predictors.runtimes import OnnxModel
+from epigram.inference.predictors.runtimes import GraphModel
 from epigram.models.batches import NO_WORD, TextBatches
 from epigram.models.serialization import Saved
 from epigram.models.text_template import character_count
@@ -87,7 +87,7 @@ def write_graph(saved: Saved, path: Path) -> None:
         raise export_error(saved, f"PyTorch cannot convert a part of it to ONNX ({type(error).__name__})") from error
     assert program is not None
     program.save(path, external_data=False)
-    check_graph(saved, OnnxModel(path, multi=saved.model.multi))
+    check_graph(saved, GraphModel(path, multi=saved.model.multi))
 
 
 def _stable_sort(x: Any, stable: bool, dim: int = -1, descending: bool = False) -> Any:
@@ -99,7 +99,7 @@ def _stable_sort(x: Any, stable: bool, dim: int = -1, descending: bool = False) 
 
 
 @torch.inference_mode()
-def check_graph(saved: Saved, graph: OnnxModel) -> None:
+def check_graph(saved: Saved, graph: GraphModel) -> None:
     """Raise ParameterError if the outputs of `graph` and of the model differ by more than TOLERANCE."""
     for texts, length in CHECK_SHAPES:
         tokens = random_batch(saved, texts, length)
@@ -110,5 +110,5 @@ def check_graph(saved: Saved, graph: OnnxModel) -> None:
         if not difference <= TOLERANCE * max(1.0, float(expected.logits.abs().max())):
             shape = "×".join(map(str, tokens.ids.shape))
             raise export_error(
-                saved, f"the ONNX output differs by {difference:.1g} in a logit for a batch of {shape} tokens"
+                saved, f"the graph's output differs by {difference:.1g} in a logit for a batch of {shape} tokens"
             )

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import embedding
 
 from epigram.core.files import write_text
 from epigram.inference.onnx.graph import OPSET, check_graph
@@ -32,10 +33,10 @@ class CountsToProbabilities(nn.Module):
     def forward(self, ngrams: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         """Return logits and probabilities (B, C) for n-gram indices (B, K) and their counts (B, K), 0 for padding."""
         frequency = 1 + counts.clamp(min=1).float().log() if self.sublinear else counts.float()
-        value = torch.where(counts > 0, frequency, 0.0) * self.idf[ngrams]
+        value = torch.where(counts > 0, frequency, 0.0) * embedding(ngrams, self.idf[:, None]).squeeze(-1)
         of_characters = ngrams < self.spelled  # character n-grams come first
         value = torch.where(of_characters, _unit(value, of_characters), _unit(value, ~of_characters))
-        margin = ((value * self.share).unsqueeze(1) @ self.weight[ngrams]).squeeze(1) + self.bias
+        margin = ((value * self.share).unsqueeze(1) @ embedding(ngrams, self.weight)).squeeze(1) + self.bias
         logits = margin * self.scale
         return logits, logits.sigmoid() if self.multi else logits.softmax(1)
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from epigram.core.errors import ParameterError
 from epigram.evaluation.metrics.choice import choose_labels
 from epigram.inference.onnx.graph import random_batch
-from epigram.inference.predictors.runtimes import OnnxModel
+from epigram.inference.predictors.runtimes import GraphModel
 from epigram.models.precision import matmul_precision, prepare_for_inference, resolve_precision
 from epigram.models.serialization import Saved
 from epigram.nn.layers.types import Prediction, Tokens
@@ -39,7 +39,7 @@ def quantize(saved: Saved, path: Path) -> str:
     small = path.with_suffix(".int8")
     write_quantized(path, small)
     own = own_predictions(saved)
-    graphs = [OnnxModel(each, multi=saved.model.multi) for each in (small, path)]
+    graphs = [GraphModel(each, multi=saved.model.multi) for each in (small, path)]
     fast, *slow = milliseconds(saved, *graphs, own)
     itself = f"the model itself ({resolve_precision('auto', CPU)})"
     times = f"{fast:.1f} ms for {BATCH[0]} texts, the fp32 graph {slow[0]:.1f} ms, {itself} {slow[1]:.1f} ms"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from epigram.core.arrays import Ragged
 from epigram.core.errors import DataError, ParameterError
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction, Word, list_texts, words_of
-from epigram.inference.predictors.runtimes import NgramModel, OnnxModel, open_graph
+from epigram.inference.predictors.runtimes import GraphModel, NgramModel, open_graph
 from epigram.models.batches import TextBatches
 from epigram.models.classifier import NeuralClassifier
 from epigram.models.devices import AUTO, find_device
@@ -52,7 +52,7 @@ class Predictor(BasePredictor):
         rule: dict[str, Any] = {"multi": multi, "min_confidence": min_confidence, "prices": saved.prices}
         super().__init__(folder, saved.labels, saved.thresholds, hierarchy=hierarchy, **rule)
         self.precision, self.device = precision, _device_of(saved, device)
-        if not isinstance(saved.model, OnnxModel):
+        if not isinstance(saved.model, GraphModel):
             saved.model.to(self.device)
             if precision == "auto":
                 prepare_for_inference(saved.model)
@@ -82,7 +82,7 @@ class Predictor(BasePredictor):
         """Return the vectors (N, D) of `texts` in the encoder; see `BasePredictor.embed`."""
         model = self.saved.model
         if not isinstance(model, NeuralClassifier):
-            kind = "is exported" if isinstance(model, OnnxModel) else "has no encoder"
+            kind = "is exported" if isinstance(model, GraphModel) else "has no encoder"
             raise ParameterError(f"{self.folder} {kind}, so its texts have no vectors; use a model with an encoder")
         return text_vectors(model, self.batches(list_texts(texts, self.join)), self.precision)
 
@@ -159,7 +159,7 @@ def _device_of(saved: Saved, name: str) -> torch.device:
     if name == AUTO and not isinstance(saved.model, NeuralClassifier):
         return torch.device("cpu")
     device = find_device(name)
-    if isinstance(saved.model, OnnxModel) and device.type != "cpu":
+    if isinstance(saved.model, GraphModel) and device.type != "cpu":
         raise ParameterError(f"device is {name!r}, but {saved.folder} is exported for the CPU; use auto (--device)")
     return device
 

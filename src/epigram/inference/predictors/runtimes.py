@@ -1,9 +1,10 @@
-"""ONNX runtimes of exported models: networks, and the n-gram counts of linear models."""
+"""Exported models in ONNX Runtime and in OpenVINO: networks, and the n-gram counts of linear models."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from epigram.core.config_types import shown
 from epigram.core.errors import DataError, is_out_of_memory
 from epigram.core.extras import require
 from epigram.core.files import read_json
+from epigram.inference.predictors.openvino_session import OpenVinoSession
 from epigram.models.serialization import NGRAMS
 from epigram.nn.layers.ngrams import SPELLED, Counted, count_known, max_n
 from epigram.nn.layers.types import Prediction, Tokens
@@ -22,11 +24,39 @@ from epigram.nn.layers.types import Prediction, Tokens
 OUTPUTS = {"logits", "tokens"}  # fields of Prediction; a graph may have further outputs
 
 
-class OnnxModel:
-    """ONNX graph that is called like a model, on the CPU, with the number of threads that torch uses.
+def _onnx_session(path: Path, *, exact: bool) -> Any:
+    """Return a session of ONNX Runtime, which computes in float32 whether `exact` is true or not."""
+    import onnxruntime
 
-    Inputs are named after the fields of `Tokens`, outputs after the fields of `Prediction`. Raises MissingPackageError
-    if onnxruntime is not installed and DataError for a file that is not such a graph.
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.enable_mem_pattern = False  # only helps if all batches have the same shape
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # torch uses the same cores
+    options.log_severity_level = 4  # warnings would print names of the graph without escaping control characters
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+class Runtime(NamedTuple):
+    """A library that runs graphs: its name, the extra and the package that have it, and how it opens a file."""
+
+    name: str
+    extra: str
+    package: str
+    open: Callable[..., Any]
+
+
+RUNTIMES = {  # by the ending of the file
+    ".onnx": Runtime("ONNX Runtime", "onnx", "onnxruntime", _onnx_session),
+    ".xml": Runtime("OpenVINO", "openvino", "openvino", OpenVinoSession),
+}
+
+
+class GraphModel:
+    """Exported graph that is called like a model, on the CPU, with the number of threads that torch uses.
+
+    Inputs are named after the fields of `Tokens`, outputs after the fields of `Prediction`. If `exact` is true, all
+    products are in float32. Raises MissingPackageError if the runtime is not installed and DataError for a file that is
+    not such a graph.
     """
 
     training = False
@@ -34,20 +64,13 @@ class OnnxModel:
     required: ClassVar[set[str]] = {"ids", "valid"}
     optional: ClassVar[set[str]] = {"characters", "word_weight"}
 
-    def __init__(self, path: Path, *, multi: bool) -> None:
-        require(str(path), "onnx", "onnxruntime")
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = torch.get_num_threads()
-        options.enable_mem_pattern = False  # only helps if all batches have the same shape
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # torch uses the same cores
-        options.log_severity_level = 4  # warnings would print names of the graph without escaping control characters
-        self.path, self.multi = path, multi
+    def __init__(self, path: Path, *, multi: bool, exact: bool = False) -> None:
+        self.path, self.multi, self.runtime = path, multi, RUNTIMES[path.suffix]
+        require(str(path), self.runtime.extra, self.runtime.package)
         try:
-            self.session: Any = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            self.session = self.runtime.open(path, exact=exact)
         except Exception as error:  # the library's exceptions have no common base class
-            raise DataError(f"{path} is not a graph that ONNX Runtime can run ({shown(str(error))})") from None
+            raise DataError(f"{path} is not a graph that {self.runtime.name} can run ({shown(str(error))})") from None
         self.inputs = [one.name for one in self.session.get_inputs()]
         self.outputs = [one.name for one in self.session.get_outputs() if one.name in OUTPUTS]
         if not self.required <= set(self.inputs) <= self.required | self.optional or "logits" not in self.outputs:
@@ -64,7 +87,7 @@ class OnnxModel:
             if is_out_of_memory(error):
                 raise
             raise DataError(
-                f"{self.path} fails in ONNX Runtime ({shown(str(error))}); export the model again"
+                f"{self.path} fails in {self.runtime.name} ({shown(str(error))}); export the model again"
             ) from None
         self._check(outputs, tokens)
         return Prediction(**{name: torch.from_numpy(out) for name, out in zip(self.outputs, outputs, strict=True)})
@@ -81,14 +104,14 @@ class OnnxModel:
         return {name: getattr(tokens, name).numpy() for name in self.inputs}
 
 
-class NgramModel(OnnxModel):
-    """ONNX graph of a linear SVM, with the list of n-grams that it counts."""
+class NgramModel(GraphModel):
+    """Graph of a linear SVM, with the list of n-grams that it counts; computed in float32, like the SVM itself."""
 
     required: ClassVar[set[str]] = {"ngrams", "counts"}
     optional: ClassVar[set[str]] = set()
 
-    def __init__(self, path: Path, *, multi: bool) -> None:
-        super().__init__(path, multi=multi)
+    def __init__(self, path: Path, *, multi: bool, exact: bool = False) -> None:
+        super().__init__(path, multi=multi, exact=True)
         self.keys, self.counted = read_ngrams(path.with_name(NGRAMS))
         if (len(self.keys) and not self._has_ngram(len(self.keys) - 1)) or self._has_ngram(len(self.keys)):
             raise DataError(
@@ -117,9 +140,9 @@ class NgramModel(OnnxModel):
         return {"ngrams": ngrams, "counts": counts}
 
 
-def open_graph(path: Path, *, multi: bool) -> OnnxModel:
-    """Load the exported model whose graph is the file `path`."""
-    return (NgramModel if path.with_name(NGRAMS).exists() else OnnxModel)(path, multi=multi)
+def open_graph(path: Path, *, multi: bool, exact: bool = False) -> GraphModel:
+    """Load the exported model whose graph is the file `path`; see `GraphModel`."""
+    return (NgramModel if path.with_name(NGRAMS).exists() else GraphModel)(path, multi=multi, exact=exact)
 
 
 def read_ngrams(path: Path) -> tuple[Tensor, Counted]:

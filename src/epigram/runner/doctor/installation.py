@@ -52,7 +52,7 @@ def exit_status(results: Iterable[CheckResult]) -> int:
 
 
 MIN_GIT = Version("2.20")  # the first version in which `git worktree` removes what a killed process left
-OPTIONAL = ("onnx", "ray", "postgres", "sql", "s3", "signing")  # extras of which nothing need be installed
+OPTIONAL = ("onnx", "openvino", "ray", "postgres", "sql", "s3", "signing")  # extras of which nothing need be installed
 
 
 def python() -> Iterator[CheckResult]:
