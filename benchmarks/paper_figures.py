@@ -56,16 +56,15 @@ class Curve:
         return f"epigram table {name}"
 
     def minutes(self, name: str) -> int:
-        """Return the estimated time of the missing cells of the first seed."""
+        """Return the estimated time of the missing cells, of all seeds, which its command measures."""
         table = read_table(ROOT, name)
-        missing = missing_cells(table, read_results(ROOT, name))
-        return remaining_minutes(table, [cell for cell in missing if cell.seed == table.seeds[0]])
+        return remaining_minutes(table, missing_cells(table, read_results(ROOT, name)))
 
     def drawn(self, name: str) -> str | None:
         """Draw the curve if every row has its first seed."""
-        if self.minutes(name):
-            return None
         table, found = read_table(ROOT, name), read_results(ROOT, name)
+        if any(cell.seed == table.seeds[0] for cell in missing_cells(table, found)):
+            return None
         return curves(self.points(table, found), x=self.x, y=self.y)
 
     def points(self, table: PrintedTable, found: list[CellResult]) -> dict[str, list[Point]]:

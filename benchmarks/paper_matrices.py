@@ -171,7 +171,7 @@ def train(models: SmallModels, folder: Path) -> Matrices:
         source=models.source,
         rows=models.rows,
         systems={name: {"train": system.train} for name, system in models.systems.items()},
-        scores={name: round(score, DECIMALS) for name, score in scores.items()},
+        scores={name: round(score, DECIMALS + 2) for name, score in scores.items()},
         text=models.text,
         panels=models.panels(maps),
     )
