@@ -36,7 +36,7 @@ def quantize(saved: Saved, path: Path) -> str:
     Raises ParameterError if the graph is not faster on this machine than both the float32 graph and the model itself,
     with its default precision.
     """
-    small = path.with_suffix(".int8")
+    small = path.with_name(f"int8-{path.name}")
     write_quantized(path, small)
     own = own_predictions(saved)
     graphs = [GraphModel(each, multi=saved.model.multi) for each in (small, path)]
