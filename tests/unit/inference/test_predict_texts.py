@@ -82,19 +82,23 @@ def test_the_spaces_of_a_line_are_part_of_its_text(
     assert said == ["  nice soup \t", "\u3000soup"]
 
 
-@pytest.mark.parametrize("options", [[], ["--int8"]])
-def test_the_export_command_asks_for_the_precision_that_the_user_asks_for(
-    options: list[str], call: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[tuple[Path, Path, bool]] = []
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [([], ("onnx", False)), (["--int8"], ("onnx", True)), (["--to", "openvino"], ("openvino", False))],
+)
+def test_the_export_command_asks_for_the_format_and_precision_that_the_user_asks_for(
+    options: list[str], wanted: tuple[str, bool], call: Callable[..., None], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    asked = []
 
-    def write(model: Path, out: Path, *, int8: bool = False) -> None:
-        asked.append((model, out, int8))
+    def write(model: Path, out: Path, *, to: str, int8: bool = False) -> None:
+        asked.append((model, out, to, int8))
         out.mkdir()
 
     monkeypatch.setattr("epigram.inference.onnx.export.export", write)
     call("export", tmp_path / "model", tmp_path / "out", *options)
-    assert asked == [(tmp_path / "model", tmp_path / "out", bool(options))]
+    assert asked == [(tmp_path / "model", tmp_path / "out", *wanted)]
 
 
 def test_control_characters_of_a_text_are_not_printed_and_json_keeps_them(
