@@ -36,7 +36,7 @@ packages = ["{module}"]
 package-dir = {{"" = "src"}}
 package-data = {{"{module}" = ["model/**/*"]}}
 """
-EXTRAS = {GRAPH: "[onnx]", NETWORK: "[openvino]"}  # that an exported model needs, by a file of it
+EXTRAS = {GRAPH: "[onnx]", NETWORK: "[openvino]"}  # extra by graph file
 MODULE = '''"""A text classifier, trained with epigram."""
 
 from __future__ import annotations

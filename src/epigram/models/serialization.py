@@ -40,12 +40,12 @@ from epigram.nn.layers.types import DataSpec
 FORMAT = 1
 MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "labels.json")
 GRAPH = "model.onnx"
-NETWORK, NETWORK_WEIGHTS = "model.xml", "model.bin"  # of OpenVINO, which finds the second file by the name of the first
+NETWORK, NETWORK_WEIGHTS = "model.xml", "model.bin"  # OpenVINO derives the second name
 NGRAMS = "ngrams.json"
 HISTORY = "history.json"
 OUT_OF_FOLD = "out_of_fold.safetensors"
 DOCUMENTS = {CARD, HISTORY, OUT_OF_FOLD, *NEIGHBORS}  # not needed to load a model
-COPIED_FILES = tuple(name for name in MODEL_FILES if name != "model.safetensors")  # in an exported model too
+COPIED_FILES = tuple(name for name in MODEL_FILES if name != "model.safetensors")  # exported models have them
 EXPORTED_FILES = ({GRAPH, *COPIED_FILES}, {NETWORK, NETWORK_WEIGHTS, *COPIED_FILES})
 # files of a model, an exported model, an exported SVM
 FILE_SETS = (set(MODEL_FILES), *EXPORTED_FILES, *({NGRAMS, *files} for files in EXPORTED_FILES))

@@ -156,7 +156,7 @@ def _separation(summary: Summary) -> str:
     named = join_names(scores) if len(close) <= MAX_NAMED else f"the best {len(close)} systems"
     least = min(row.flops for row in close)
     cheapest = [row.system for row in close if row.flops == least] == [summary.chosen_system]
-    best = summary.chosen.dev_score == max(row.dev_score for row in close)  # of a loss, it is negative
+    best = summary.chosen.dev_score == max(row.dev_score for row in close)  # a loss is stored as a negative score
     better = " No other one scores better there." if best else ""
     why = f" {summary.chosen_system} is the cheapest of them." if cheapest else better
     rest = f" {others[:1].upper()}{others[1:]} {'are' if worse > 1 else 'is'} worse." if worse else ""

@@ -101,7 +101,7 @@ def read_view(params: Params) -> ViewSettings:
 
 
 def check_one_start(name: str, view: ViewSettings) -> None:
-    """Raise ParameterError for a view whose token vectors are both read from a file and those of an encoder."""
+    """Raise ParameterError for a view with two sources of token vectors: a file and an encoder."""
     given = [key for key in ("checkpoint", "pretrain") if getattr(view, key) is not None]
     if view.vectors is not None and given:
         raise ParameterError(

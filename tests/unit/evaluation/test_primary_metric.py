@@ -291,7 +291,7 @@ def test_the_report_of_a_loss_has_positive_numbers() -> None:
     assert best.system == "good" and best.test_low < best.test_score < best.test_high < 0
     assert f"it has the best development log loss, {-best.dev_score:.4g}, and reaches" in summary.verdict
     assert f"(95% interval {-best.test_high:.4g} to {-best.test_low:.4g})" in summary.verdict
-    assert "too low." in summary.verdict and "-" not in summary.verdict.replace("95%", "")
+    assert "-" not in summary.verdict.replace("95%", "")
 
 
 def test_systems_that_were_scored_by_different_metrics_are_not_compared() -> None:

@@ -42,10 +42,10 @@ class Runtime(NamedTuple):
     name: str
     extra: str
     package: str
-    open: Callable[..., Any]
+    session: Callable[..., Any]
 
 
-RUNTIMES = {  # by the ending of the file
+RUNTIMES = {  # keys: suffixes of the graph file
     ".onnx": Runtime("ONNX Runtime", "onnx", "onnxruntime", _onnx_session),
     ".xml": Runtime("OpenVINO", "openvino", "openvino", OpenVinoSession),
 }
@@ -68,7 +68,7 @@ class GraphModel:
         self.path, self.multi, self.runtime = path, multi, RUNTIMES[path.suffix]
         require(str(path), self.runtime.extra, self.runtime.package)
         try:
-            self.session = self.runtime.open(path, exact=exact)
+            self.session = self.runtime.session(path, exact=exact)
         except Exception as error:  # the library's exceptions have no common base class
             raise DataError(f"{path} is not a graph that {self.runtime.name} can run ({shown(str(error))})") from None
         self.inputs = [one.name for one in self.session.get_inputs()]

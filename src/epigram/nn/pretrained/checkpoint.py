@@ -104,7 +104,7 @@ def _current_name(name: str) -> str:
     return name
 
 
-HEADS = {  # of masked language modelling: names in BERT and ERNIE, and in the families of RoBERTa; names here
+HEADS = {  # weights of the masked-language head: names of BERT, ERNIE and RoBERTa → names here
     "cls.predictions.transform.dense": "transform.0",
     "cls.predictions.transform.LayerNorm": "transform.2",
     "cls.predictions": "",

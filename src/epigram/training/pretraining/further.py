@@ -12,7 +12,7 @@ FAMILIES = ("albert", "bert", "camembert", "distilbert", "ernie", "modernbert", 
 
 
 def check_further(view: str, checkpoint: str, settings: PretrainSettings) -> None:
-    """Raise ParameterError if the `checkpoint` did not learn from masked words, or for a size, which it has itself.
+    """Raise ParameterError if the `checkpoint` did not learn from masked words, or if a size of the encoder is set.
 
     A checkpoint that the stage encode has yet to download is accepted.
     """
