@@ -17,13 +17,18 @@ def label_path(label: str, separator: str) -> tuple[str, ...]:
     return tuple(part for each in label.split(separator) if (part := each.strip())) or (label,)
 
 
+def deepest_level(labels: Sequence[str], separator: str) -> int:
+    """Return the largest number of parts of a label."""
+    return max(len(label_path(label, separator)) for label in labels)
+
+
 def level_names(labels: Sequence[str], separator: str, level: int) -> dict[str, str]:
     """Return the label of a level that each label is, or is below; the top level is 1.
 
     A label with fewer parts is itself. Raises ParameterError for a level that no label has.
     """
     paths = {label: label_path(label, separator) for label in labels}
-    deepest = max(map(len, paths.values()))
+    deepest = deepest_level(labels, separator)
     if not 1 <= level <= deepest:
         raise ParameterError(f"level is {level}, but the labels have the levels 1 to {deepest}")
     names: dict[tuple[str, ...], str] = {}

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from epigram.core.label_paths import label_path
+from epigram.core.label_paths import deepest_level, level_names
 from epigram.evaluation.arrays import Ints
 from epigram.evaluation.metrics.intervals import score_interval
 from epigram.evaluation.metrics.metric_rows import Decided, Judged, accuracy_rows
@@ -26,11 +26,11 @@ def label_levels(labels: Sequence[str], separator: str) -> list[Ints]:
 
     On a level below its last part, a label is itself.
     """
-    paths = [label_path(label, separator) for label in labels]
     levels = []
-    for depth in range(1, max(map(len, paths)) + 1):
-        numbers: dict[tuple[str, ...], int] = {}
-        levels.append(np.array([numbers.setdefault(path[:depth], len(numbers)) for path in paths]))
+    for level in range(1, deepest_level(labels, separator) + 1):
+        names = level_names(labels, separator, level)
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(names.values()))}
+        levels.append(np.array([numbers[names[label]] for label in labels]))
     return levels
 
 
