@@ -26,9 +26,8 @@ from epigram.evaluation.metrics.single_label import SingleLabelPredictions
 from epigram.evaluation.records.results import ClassScores, Interval
 from epigram.evaluation.settings import EvaluateSettings, MetricSetting
 from epigram.fitting.inputs import write_raw
-from epigram.fitting.record import KEY, FitRecord
+from epigram.fitting.record import FitRecord
 from epigram.inference.predictors.base_predictor import BasePredictor, TextPrediction
-from epigram.models import manifest
 from epigram.text.dataset.language import as_language
 from epigram.text.tokens.characters import strip
 
@@ -104,8 +103,8 @@ def evaluate(
 
 def _fitted_files(model: BasePredictor) -> set[str]:
     """Return the SHA-256 of the files that the model was fitted on, if `fit` has made it."""
-    facts = manifest.read_facts(model.folder)
-    return set(FitRecord.of(model.folder).files) if KEY in facts else set()
+    record = FitRecord.read_manifest(model.folder)
+    return set(record.files) if record else set()
 
 
 def _scores(

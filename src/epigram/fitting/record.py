@@ -58,11 +58,10 @@ class FitRecord(Strict):
         Raises ParameterError if it has none, or if a project cannot choose the model because a function did.
         """
         manifest.verify(model)
-        if (values := manifest.read_facts(model).get(KEY)) is None:
+        if (record := cls.read_manifest(model)) is None:
             raise ParameterError(
                 f"{model} is not a model of epigram fit; create a project without --from, and add the texts"
             )
-        record = validate_as(cls, values, KEY, file=str(model / manifest.MANIFEST))
         check_sections(record.params)
         kind, _, name = str(record.params.get("metric", "")).partition(":")
         if kind == FUNCTION:
@@ -71,6 +70,12 @@ class FitRecord(Strict):
                 "metric of params.yaml, for example macro_f1"
             )
         return record
+
+    @classmethod
+    def read_manifest(cls, model: Path) -> FitRecord | None:
+        """Read the record of a model whose files are verified already; None if `fit` has not made the model."""
+        values = manifest.read_facts(model).get(KEY)
+        return None if values is None else validate_as(cls, values, KEY, file=str(model / manifest.MANIFEST))
 
     def reading(self, data: Path) -> dict[str, Any]:
         """Return the columns, the language and, for a file of the same format, the options to read the file `data`."""

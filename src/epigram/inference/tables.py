@@ -92,7 +92,7 @@ def predict_table(
 
 def is_for_excel(table: Path) -> bool:
     """Return whether Excel has written the table: a workbook, or a text file that begins with a byte order mark."""
-    if table.suffix.lower() in (".xlsx", ".xls"):
+    if table.suffix.lower() == ".xlsx":
         return True
     with table.open("rb") as file:
         return file.read(len(BOM_UTF8)) == BOM_UTF8
