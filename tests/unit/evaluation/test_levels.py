@@ -33,6 +33,11 @@ def test_a_label_with_fewer_parts_is_itself_on_the_levels_below() -> None:
     ]
 
 
+def test_equal_parts_below_different_labels_are_different_labels() -> None:
+    levels = label_levels(["goods/other", "food/other", "other"], "/")
+    assert [level.tolist() for level in levels] == [[0, 1, 2], [0, 1, 2]]
+
+
 def test_a_confusion_below_a_level_is_right_on_it() -> None:
     """Of six texts, oak for ash is wrong on level 3 alone, desk for phone on two, and fruit for other on all."""
     gold, predicted = np.array([0, 1, 2, 3, 4, 0]), np.array([[0, 1, 2, 2, 1, 4]])
