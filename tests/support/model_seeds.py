@@ -167,6 +167,16 @@ def sealed(folder: Path) -> None:
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
+def change_ngrams(folder: Path, *, more: bool) -> None:
+    """Give an exported linear model one pair of tokens more in its list of n-grams, or one less, with its checksum."""
+    stored = json.loads((folder / "ngrams.json").read_text())
+    pairs = stored["ngrams"]["2"]
+    absent = next([0, b] for b in range(stored["vocabulary"]) if [0, b] not in pairs)
+    stored["ngrams"]["2"] = sorted([*pairs, absent]) if more else pairs[:-1]
+    (folder / "ngrams.json").write_text(json.dumps(stored))
+    sealed(folder)
+
+
 def answer(folder: Path) -> None:
     """Let the model of `folder` predict."""
     from epigram.inference.predictors.predictor import Predictor

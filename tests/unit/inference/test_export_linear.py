@@ -24,7 +24,7 @@ from epigram.models.linear_svm import LinearSvm
 from epigram.nn.layers.ngrams import ngram_keys
 from tests.parity.reference.batches import padded_ids
 from tests.support.linear_models import SEVERAL, TRAIN, svm
-from tests.support.model_seeds import sealed
+from tests.support.model_seeds import change_ngrams
 
 for package in PACKAGES:
     pytest.importorskip(package, reason="requires the extra onnx")
@@ -151,12 +151,7 @@ def test_n_grams_that_export_would_not_write_are_refused(stored: str, tmp_path: 
 def test_n_grams_of_another_number_than_the_graph_s_are_refused(more: bool, tmp_path: Path) -> None:
     model, out = svm(tmp_path, "en", TRAIN["en"]), tmp_path / "out"
     export(model, out)
-    stored = json.loads((out / "ngrams.json").read_text())
-    pairs = stored["ngrams"]["2"]
-    absent = next([0, b] for b in range(stored["vocabulary"]) if [0, b] not in pairs)
-    stored["ngrams"]["2"] = sorted([*pairs, absent]) if more else pairs[:-1]
-    (out / "ngrams.json").write_text(json.dumps(stored))
-    sealed(out)
+    change_ngrams(out, more=more)
     with pytest.raises(
         DataError, match=r"ngrams\.json does not have the n-grams of model\.onnx; export the model again"
     ):

@@ -23,7 +23,7 @@ from epigram.inference.python_package import write_package
 from epigram.models.predict import predict
 from epigram.models.serialization import load, save_changed
 from tests.support.linear_models import SEVERAL, TRAIN, ensemble_of_svms, svm
-from tests.support.model_seeds import sealed
+from tests.support.model_seeds import change_ngrams, sealed
 from tests.support.saved_systems import saved
 
 pytest.importorskip("openvino", reason="requires the extra openvino")
@@ -153,11 +153,6 @@ def test_n_grams_of_another_number_than_the_network_s_are_refused(more: bool, ex
     out.mkdir()
     for path in exported.iterdir():
         (out / path.name).write_bytes(path.read_bytes())
-    stored = json.loads((out / "ngrams.json").read_text())
-    pairs = stored["ngrams"]["2"]
-    absent = next([0, b] for b in range(stored["vocabulary"]) if [0, b] not in pairs)
-    stored["ngrams"]["2"] = sorted([*pairs, absent]) if more else pairs[:-1]
-    (out / "ngrams.json").write_text(json.dumps(stored))
-    sealed(out)
+    change_ngrams(out, more=more)
     with pytest.raises(DataError, match=r"ngrams\.json does not have the n-grams of model\.xml"):
         Predictor(out)
