@@ -39,14 +39,15 @@ Place = tuple[str, str, Column]  # data set, row, column
 LEGEND = """\
 * A line is one score of one row, in percent. *printed* is the figure of the paper, *paper's settings* ours with
   `preset: paper` and the caps that are named below the table, and *epigram's defaults* ours without a preset. *less
-  printed* and the verdict are of the paper's settings where a row has them, otherwise of the defaults.
+  printed* and the verdict are of the paper's settings where they are measured, otherwise of the defaults.
 * Several seeds are shown as mean ± standard deviation. A score without ± is of one seed.
 * No cell is tuned. Early stopping reads dev, and test is scored once.
 * [low, high] is the 95% bootstrap interval over the test rows of the score that ranks the systems, the {ranking}; of
   several seeds it is the mean. It says nothing about seeds or other splits. Every other score, also one on dev, is
   judged by an interval of the same width around it.
 * The verdict is *reproduced* if the interval contains the printed figure, *above* or *below* if our score is higher or
-  lower and the interval does not contain it, and *not measured yet* if those settings have no result.
+  lower and the interval does not contain it, and *not measured yet* without a result. *(defaults)* marks a verdict on
+  the defaults of a row whose paper's settings are not measured yet.
 """
 
 
@@ -153,13 +154,15 @@ def _origin(table: PrintedTable, name: str) -> str:
 
 
 def _line(names: list[str], printed: str, ours: dict[Column, Measured | None], incomparable: str) -> str:
-    """Return a line; the column of the paper's settings is judged, where there is one."""
+    """Return a line; the column of the paper's settings is judged where it is measured, otherwise the defaults."""
     number = float(printed) if re.fullmatch(r"\d+(\.\d+)?", printed) else None
-    judged = ours["paper" if "paper" in ours else "default"]
+    judged = ours.get("paper") or ours.get("default")
     said = verdict(number, judged, incomparable)
     gap = ""
     if judged and judged.values and number is not None and said != incomparable:
-        gap = f"{mean(judged.values) - number:+.{judged.digits}f}"
+        less = round(mean(judged.values) - number, judged.digits)
+        gap = f"{less:+.{judged.digits}f}" if less else "0"
+        said += "" if ours.get("paper") or "paper" not in ours else " (defaults)"
     paper, default = (str(ours[column] or "…") if column in ours else "–" for column in COLUMNS)
     texts = [*names, printed or "–", paper, gap, default, said]
     return f"| {' | '.join(texts)} |".replace("*", r"\*")

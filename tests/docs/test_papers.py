@@ -283,6 +283,21 @@ def test_scores_of_another_checkpoint_are_not_compared(monkeypatch: pytest.Monke
     ]
 
 
+def test_the_defaults_are_judged_where_the_papers_settings_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = validate_as(PrintedTable, TABLE, file="t.yaml")
+    prints = {("A_T1", "Films", "A", "Acc"): "80.0", ("A_T1", "Films", "A", "Param"): "0.223"}
+    monkeypatch.setattr(papers, "published", lambda: prints)
+    default = next(cell for cell in cells(table) if (cell.column, cell.seed) == ("default", 3))
+    by_default = replace(result(table, 3, 0.83), column="default", settings=settings(table, default))
+    assert list(papers.lines(table, [by_default])) == [
+        "| Films | A | Acc | 80.0 | … | +3.0 | 83.0 [82.0, 86.0] | above (defaults) |",
+        "| Films | A | Param | 0.223 | … | 0 | 0.22 | equal (defaults) |",
+    ]
+    assert next(papers.lines(table, [by_default, result(table, 3, 0.78)])) == (
+        "| Films | A | Acc | 80.0 | 78.0 [77.0, 81.0] | -2.0 | 83.0 [82.0, 86.0] | reproduced |"
+    )
+
+
 @pytest.mark.parametrize(
     ("own", "seeds", "said"),
     [
