@@ -212,10 +212,10 @@ def model(encoder: dict[str, Any], fusion: str) -> NeuralClassifier:
 
 
 def states_reading(encoder: Any, ids: list[int], *, weighed: bool) -> list[Array]:
-    """Return the embeddings with positions (§3.3), then the output of every block."""
+    """Return the embeddings with positions (Vaswani et al., §3.4 and 3.5), then the output of every block."""
     embedding = encoder.embedding.token.weight.detach().numpy()
     weight = POS[ids] if weighed else np.ones(len(ids))
-    states = [embedding[ids] + sinusoids(len(ids), WIDTH)]
+    states = [np.sqrt(WIDTH) * embedding[ids] + sinusoids(len(ids), WIDTH)]
     for block in encoder.blocks:
         states.append(block_reading(block, states[-1], weight))
     return states

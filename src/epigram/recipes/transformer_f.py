@@ -35,8 +35,8 @@ RECIPES = [
 ]
 
 SIZES: dict[str, Any] = {"width": 512, "depth": 6, "heads": 1}
-# The paper names the Transformer of Vaswani et al. (2017) and nothing else about its perceptrons and positions.
-VASWANI = {"hidden": 2048, "activation": "relu", "positions": "sinusoidal"}
+# The paper names the Transformer of Vaswani et al. (2017) and nothing else about its perceptrons and embeddings.
+VASWANI = {"hidden": 2048, "activation": "relu", "positions": "sinusoidal", "embedding_norm": False}
 PAPER_CORRELATION = {"row_norm": True, "temperature": 1.0}
 PAPER_HOOK = {"hook_a": 0.4, "hook_b": 2.9}
 PRESETS = {

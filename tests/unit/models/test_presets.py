@@ -25,6 +25,7 @@ TRANSFORMER = {
     "encoder.hidden": 2048,
     "encoder.activation": "relu",
     "encoder.positions": "sinusoidal",
+    "encoder.embedding_norm": False,
     "train.learning_rate": 0.0005,
 }
 HOOK = {"head.hook_a": 0.4, "head.hook_b": 2.9}

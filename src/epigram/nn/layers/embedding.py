@@ -66,7 +66,8 @@ class TokenEmbedding(nn.Module):
 
     The vector of the unknown token starts at zero. If the vocabulary covers all training texts, this vector is never
     trained, and a random one would favour some class. With `pos_weight: embedding`, each vector is multiplied by the
-    part-of-speech weight of its token.
+    part-of-speech weight of its token. With sinusoidal positions, token vectors start with the variance 1/D and are
+    multiplied by √D (Vaswani et al., 2017, §3.4): otherwise the positions would hide them.
     """
 
     def __init__(
@@ -81,7 +82,12 @@ class TokenEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         self.token = nn.Embedding(context.vocabulary, width)
-        nn.init.normal_(self.token.weight, std=0.02 if norm else 0.1)
+        std = 0.02 if norm else 0.1
+        self.register_buffer("scale", None)
+        self.scale: Tensor | None
+        if positions == "sinusoidal":
+            std, self.scale = width**-0.5, torch.tensor(width**0.5)
+        nn.init.normal_(self.token.weight, std=std)
         nn.init.zeros_(self.token.weight[context.unk_id])
         self.position: nn.Embedding | None = None
         if positions == "learned":
@@ -101,7 +107,8 @@ class TokenEmbedding(nn.Module):
         if self.position is not None:
             x = x + self.position.weight[:length]
         elif self.wave is not None:
-            x = x + self.wave[:length]
+            assert self.scale is not None
+            x = self.scale * x + self.wave[:length]
         x = self.dropout(self.norm(x))
         out: Tensor = self.scaling(x * tokens.valid.unsqueeze(-1).to(x.dtype), tokens)
         return out
