@@ -167,8 +167,9 @@ def mhal(folder: Path) -> Iterator[Counts]:
     yield statistics
     sizes = Counts(
         [
-            "A word has the label of the smallest phrase of at most three words with a sentiment (the source `sst`); "
-            "the paper does not state its rule."
+            "In the source `sst`, a phrase of at most three words with a sentiment labels its words, unless a smaller "
+            "phrase in it has the same label; where phrases of both labels overlap, P counts. "
+            "The paper does not state its rule."
         ]
     )
     for label in ("O", "N", "P", "Total"):

@@ -41,13 +41,23 @@ LEGEND = """\
   `preset: paper` and the caps that are named below the table, and *epigram's defaults* ours without a preset. *less
   printed* and the verdict are of the paper's settings where they are measured, otherwise of the defaults.
 * Several seeds are shown as mean ± standard deviation. A score without ± is of one seed.
-* No cell is tuned. Early stopping reads dev, and test is scored once.
+* No setting of a network is searched; `tfidf_svm` chooses its settings on dev. Early stopping, pruning, depth control
+  and, with several labels, the thresholds read dev too. Test is scored once.
 * [low, high] is the 95% bootstrap interval over the test rows of the score that ranks the systems, the {ranking}; of
-  several seeds it is the mean. It says nothing about seeds or other splits. Every other score, also one on dev, is
-  judged by an interval of the same width around it.
+  several seeds, its ends are the means of their ends. It says nothing about seeds or other splits. Every other score,
+  also one on dev, is judged by an interval of the same width around it.
 * The verdict is *reproduced* if the interval contains the printed figure, *above* or *below* if our score is higher or
   lower and the interval does not contain it, and *not measured yet* without a result. *(defaults)* marks a verdict on
   the defaults of a row whose paper's settings are not measured yet.
+* … marks a cell that is not measured yet, and – a figure that is not printed or a cell that the table does not have.
+"""
+COSTS_LEGEND = """\
+* The depth is in layers and has no verdict, param_M is in millions, and FLOPs_G in thousand millions of multiply–adds.
+  Costs have no interval: they are *equal* at two decimals, or *differs*.
+"""
+WORDS_LEGEND = """\
+* For scores of words, the width is that of the accuracy of the sentences and not their own, so that their verdicts are
+  weak evidence.
 """
 
 
@@ -261,7 +271,8 @@ def legend(page: str) -> str:
     ranking = "micro-F1" if "micro_f1" in scores else "accuracy"
     lines = [
         LEGEND.format(ranking=ranking),
-        "* Costs have no interval: they are *equal* at two decimals, or *differs*.\n" if scores & COSTS.keys() else "",
+        COSTS_LEGEND if scores & COSTS.keys() else "",
+        WORDS_LEGEND if "token_f1" in scores else "",
         *(f"* *{other}*: our score does not compare with the printed one; see below the table.\n" for other in others),
     ]
     return "".join(lines)
