@@ -191,10 +191,16 @@ def _left(name: str, table: PrintedTable, found: list[CellResult]) -> str:
     missing, total = missing_cells(table, found), len(list(cells(table)))
     if not missing:
         return ""
-    each = [f"{table.minutes[column]} with {ABOUT[column]}" for column in COLUMNS if column in table.minutes]
+    times = {"": table.minutes, **{f"{name}, ": dataset.minutes for name, dataset in table.datasets.items()}}
+    each = [
+        f"{name}{minutes[column]} with {ABOUT[column]}"
+        for name, minutes in times.items()
+        for column in COLUMNS
+        if column in minutes
+    ]
     return (
         f" {len(missing)} of {total} cells are not measured yet. They take an estimated "
-        f"{remaining_minutes(table, missing)} minutes of one core (minutes a cell: {', '.join(each)}). "
+        f"{remaining_minutes(table, missing)} minutes of one core (minutes a cell: {'; '.join(each)}). "
         f"`epigram table {name}` measures them, and continues where it was stopped."
     )
 

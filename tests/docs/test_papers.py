@@ -269,6 +269,7 @@ def test_a_table_tells_its_printed_tables_apart_and_the_time_of_what_is_left(mon
     ]
     # of two seeds in two columns, one cell of 30 minutes is measured
     assert "3 of 4 cells are not measured yet. They take an estimated 34 minutes of one core" in text
+    assert "(minutes a cell: 30 with the paper's settings; 2 with epigram's defaults)" in text
     assert "`epigram table t` measures them" in text
 
 

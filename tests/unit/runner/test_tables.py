@@ -167,6 +167,13 @@ def test_the_time_that_is_left_is_of_the_columns_of_the_missing_cells(tmp_path: 
     assert remaining_minutes(table, missing_cells(table, read_results(tmp_path, "t"))) == 6 * 2 + 4 * 30
 
 
+def test_a_data_set_of_another_size_has_its_own_time(tmp_path: Path) -> None:
+    text = TABLE.replace("Posts: {source: ced}", "Posts: {source: ced, minutes: {paper: 100}}")
+    table = read_table(project(tmp_path, text), "t")
+    # Posts has two cells with the paper's settings and two with the defaults
+    assert remaining_minutes(table, cells(table)) == 6 * 2 + 3 * 30 + 2 * 100
+
+
 @pytest.mark.parametrize(
     ("name", "text", "error", "said"),
     [

@@ -25,8 +25,8 @@ class Dataset(Strict):
 
     `printed` is its name in benchmarks/published.csv, by default its key. `columns` are the measured columns. `cap`
     changes the systems of the column `paper` where the machine needs it, for example {train: {epochs: 3}}. `views` are
-    in addition to the table's, and `sections` replace sections of params.yaml. `incomparable` says why no score has a
-    verdict, for example another checkpoint.
+    in addition to the table's, and `sections` replace sections of params.yaml. `minutes` replace the table's for a data
+    set of another size. `incomparable` says why no score has a verdict, for example another checkpoint.
     """
 
     source: Name
@@ -37,6 +37,7 @@ class Dataset(Strict):
     cap: dict[Name, dict[str, Any]] = field(default_factory=dict)
     views: dict[Name, dict[str, Any]] = field(default_factory=dict)
     sections: dict[Name, dict[str, Any]] = field(default_factory=dict)
+    minutes: dict[Column, Positive] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -130,4 +130,4 @@ def _result(table: PrintedTable, cell: TableCell, row: dict[str, Any], summary: 
 
 def remaining_minutes(table: PrintedTable, missing: Iterable[TableCell]) -> int:
     """Return the estimated minutes of the missing cells on one processor core."""
-    return sum(table.minutes[cell.column] for cell in missing)
+    return sum(({**table.minutes, **table.datasets[cell.dataset].minutes})[cell.column] for cell in missing)
