@@ -86,7 +86,7 @@ def test_the_properties_of_a_head(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in HEADS if not HEADS[kind].one_label])
 def test_the_logits_of_several_labels_have_gradients_unless_they_are_searched(kind: str) -> None:
-    context = replace(CONTEXT, multi=True, label_counts=torch.ones(3))
+    context = replace(CONTEXT, multi=True, label_shares=torch.full((3,), 0.5))
     encoder = parse_part(ENCODERS, {"kind": "transformer", **SMALL["transformer"]}, "").build(context)
     settings = parse_part(HEADS, {"kind": kind, **SMALL_HEADS.get(kind, {})}, "")
     ids = text()

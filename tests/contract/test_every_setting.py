@@ -116,7 +116,7 @@ def context_of(case: Case, checkpoint: str) -> DataSpec:
         mask_id=MASK,
         prefix_ids=PREFIX,
         pos_weight=torch.where(torch.arange(VOCABULARY) % 3 == 0, 0.5, 1.0),
-        label_counts=torch.arange(CLASSES),
+        label_shares=torch.arange(CLASSES) / CLASSES,
         checkpoint=checkpoint if case.checkpoint else None,
     )
     return replace(context, **case.data)

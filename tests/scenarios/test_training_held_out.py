@@ -160,12 +160,12 @@ def test_a_model_reads_as_many_tokens_as_its_setting_and_the_view_allow(encode: 
     assert [count_truncated(view, template_of(view, most), "train") for most in (1, 3, 4, 5)] == [3, 2, 1, 0]
 
 
-def test_label_counts_are_those_of_train(encode: Callable[..., View]) -> None:
+def test_label_shares_are_those_of_train(encode: Callable[..., View]) -> None:
     corpus = {"train": [*above("one two three", "one three"), ("four", ["pos"])]}
     view = encode({**corpus, "dev": above("one", "one"), "test": above("two", "two")}, task="multi")
-    counts = data_spec_of(view, 8).label_counts
-    assert counts is not None and counts.tolist() == [2, 3]
-    assert data_spec_of(encode(dict.fromkeys(("train", "dev", "test"), rows(TRUE, 1))), 8).label_counts is None
+    shares = data_spec_of(view, 8).label_shares
+    assert shares is not None and shares.tolist() == [0.5, 0.75]
+    assert data_spec_of(encode(dict.fromkeys(("train", "dev", "test"), rows(TRUE, 1))), 8).label_shares is None
 
 
 # Thresholds

@@ -100,7 +100,7 @@ def context_of(case: Case, folders: Mapping[str, str]) -> DataSpec:
     recipe, several = recipe_of(case), case["labels"] == "several"
     context = small_systems.context_of(recipe, multi=several)
     return replace(
-        context, checkpoint=folders.get(case["encoder"]), label_counts=torch.ones(CLASSES) if several else None
+        context, checkpoint=folders.get(case["encoder"]), label_shares=torch.full((CLASSES,), 0.5) if several else None
     )
 
 

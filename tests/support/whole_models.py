@@ -103,7 +103,7 @@ def cnle(width: int) -> Whole:
 def cnle_multi(width: int) -> Whole:
     """Multi-label CNLE: the expected loss sums the decoder steps; predictions of the search are not compared."""
     counts, several = [7, 30, 2], [[0, 1], [], [2], [0, 1, 2]]
-    context = replace(CONTEXT, mask_id=None, prefix_ids=(), multi=True, label_counts=torch.tensor(counts))
+    context = replace(CONTEXT, mask_id=None, prefix_ids=(), multi=True, label_shares=torch.tensor(counts) / 40)
     head = {"kind": "label_decoder", "embedding": width, "heads": 2, "hidden": width}
     model = built({"kind": "projected_bilstm", "embedding": width, "width": width}, head, context, 1.8)
     model.multi = True

@@ -28,7 +28,7 @@ REFERENCE = DataSpec(
 )
 TEXT_CONTEXTS = {
     "single": REFERENCE,
-    "multi": replace(REFERENCE, multi=True, label_counts=torch.ones(2, dtype=torch.int64)),
+    "multi": replace(REFERENCE, multi=True, label_shares=torch.full((2,), 0.5)),
 }
 CONTEXTS = {**TEXT_CONTEXTS, "tokens": replace(REFERENCE, token_labels=("O", "X"))}
 CAPTION = (

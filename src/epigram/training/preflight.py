@@ -73,7 +73,7 @@ def placeholder_spec(view: ViewSettings, *, masks: tuple[int, int] = (2, 0), mul
         prefix_ids=(2, *(WORD, MASK) * masks[0], WORD) if view.prompt else (),  # [CLS], the prompt and its colon
         suffix_ids=(MASK, WORD) * masks[1] if view.prompt else (),
         pos_weight=torch.ones(VOCABULARY),
-        label_counts=torch.ones(2) if multi else None,
+        label_shares=torch.full((2,), 0.5) if multi else None,
         checkpoint=view.checkpoint,
         pretrained=None if view.pretrain is None else FOLDER,
     )

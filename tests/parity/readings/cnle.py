@@ -45,7 +45,11 @@ def fusion_reading(fusion: Fusion, x: Array, other: Array) -> Array:
 
 def model_of(seed: int = 0, *, multi: bool = False, **head: Any) -> NeuralClassifier:
     context = DataSpec(
-        vocabulary=13, classes=CLASSES, max_length=16, multi=multi, label_counts=torch.tensor(COUNTS) if multi else None
+        vocabulary=13,
+        classes=CLASSES,
+        max_length=16,
+        multi=multi,
+        label_shares=torch.tensor(COUNTS) / 40 if multi else None,
     )
     encoder = ProjectedBiLstmConfig(embedding=5, width=WIDTH).build(context)
     config = LabelDecoderConfig(embedding=7, heads=2, hidden=6, **head)

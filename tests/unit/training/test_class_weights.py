@@ -103,7 +103,7 @@ def test_pruning_fine_tunes_with_the_same_loss(view: View, tmp_path: Path, monke
 def spec(multi: bool) -> DataSpec:
     return DataSpec(
         vocabulary=16, classes=2, max_length=16, multi=multi, labels=("A", "B"), token_labels=("A", "B"), mask_id=4,
-        prefix_ids=(5, 4, 4), pos_weight=torch.ones(16), label_counts=torch.ones(2),
+        prefix_ids=(5, 4, 4), pos_weight=torch.ones(16), label_shares=torch.full((2,), 0.5),
     )  # fmt: skip
 
 

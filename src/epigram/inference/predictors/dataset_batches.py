@@ -75,7 +75,7 @@ def data_spec_of(view: View, max_length: int, pretrained: Path | None = None) ->
         suffix_ids=tuple(view.suffix_ids),
         pairs=view.join == PAIR,
         pos_weight=torch.tensor(view.pos_weight()),
-        label_counts=_label_counts(view),
+        label_shares=_label_shares(view),
         token_labels=tuple(view.token_labels),
         plain_class=_plain_class(view),
         characters=character_count(view.characters),
@@ -85,9 +85,9 @@ def data_spec_of(view: View, max_length: int, pretrained: Path | None = None) ->
     )
 
 
-def _label_counts(view: View) -> torch.Tensor | None:
-    """Return the number of training texts with each label (C,), if a text may have several."""
-    return torch.from_numpy(view.split("train").labels.sum(0, dtype=np.int64)) if view.task == "multi" else None
+def _label_shares(view: View) -> torch.Tensor | None:
+    """Return the share of the training texts with each label (C,), if a text may have several."""
+    return torch.from_numpy(view.split("train").labels.mean(0)) if view.task == "multi" else None
 
 
 def _plain_class(view: View) -> int:

@@ -37,7 +37,7 @@ class ConvolutionHead(Head, settings=ConvolutionHeadConfig):
         self.config = config
         self.convolutions = Convolutions(inputs=encoder.width, filters=config.filters, sizes=config.sizes)
         self.dropout = Dropout(config.dropout)
-        self.out = OutputLinear(config.filters * len(config.sizes), context.classes)
+        self.out = OutputLinear(config.filters * len(config.sizes), context.classes, context.label_shares)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""

@@ -40,7 +40,8 @@ class InteractionHead(Head, settings=InteractionConfig):
         self.dropout = Dropout(config.dropout)
         self.classes = nn.Linear(encoder.width, context.classes, bias=False)  # T
         self.first = nn.Linear(context.max_length, config.hidden or 2 * context.max_length)
-        self.second = OutputLinear(self.first.out_features, 1)
+        shares = context.label_shares
+        self.second = OutputLinear(self.first.out_features, 1, None if shares is None else shares.mean(0, keepdim=True))
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""

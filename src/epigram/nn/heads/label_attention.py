@@ -52,7 +52,7 @@ class LabelAttentionHead(Head, settings=LabelAttentionConfig):
             Dropout(config.dropout),
             nn.Linear(encoder.width, config.hidden),
             nn.ReLU(),
-            OutputLinear(config.hidden, context.classes),
+            OutputLinear(config.hidden, context.classes, context.label_shares),
         )
 
     def attention(self, states: Tensor, valid: Tensor) -> Tensor:

@@ -84,8 +84,8 @@ class LabelDecoderHead(Head, settings=LabelDecoderConfig):
         self.text_bilstm, self.label_bilstm = (BiLstm(inputs=width, width=width) for _ in range(2))
         self.decoder = LabelDecoder(inputs=inputs, width=width)
         self.dropout = Dropout(config.dropout)
-        counts = torch.zeros(context.classes) if context.label_counts is None else context.label_counts
-        rank = counts.argsort(descending=True, stable=True).argsort()
+        shares = torch.zeros(context.classes) if context.label_shares is None else context.label_shares
+        rank = shares.argsort(descending=True, stable=True).argsort()
         self.register_buffer("rank", rank)  # 0 is the most frequent label
         self.rank: Tensor
 

@@ -55,9 +55,9 @@ class LayerEnsembleConfig(FusionConfig):
 class BaseClassifier(nn.Module):
     """Base classifier h_j: D→hidden per token, mean over valid tokens, hidden→C: (B, L, D) → (B, C).  Eq. 4."""
 
-    def __init__(self, *, width: int, hidden: int, classes: int) -> None:
+    def __init__(self, *, width: int, hidden: int, classes: int, shares: Tensor | None = None) -> None:
         super().__init__()
-        self.token, self.out = nn.Linear(width, hidden), OutputLinear(hidden, classes)
+        self.token, self.out = nn.Linear(width, hidden), OutputLinear(hidden, classes, shares)
 
     def forward(self, states: Tensor, valid: Tensor) -> Tensor:
         """Return the logits (B, C) of one layer's `states` (B, L, D)."""
@@ -76,7 +76,10 @@ class LayerEnsembleHead(Head, settings=LayerEnsembleConfig):
         )
         count = {"last": 1, "deep": encoder.depth + 1}.get(config.mode, encoder.depth)
         self.classifiers = nn.ModuleList(
-            BaseClassifier(width=encoder.width, hidden=config.hidden, classes=context.classes) for _ in range(count)
+            BaseClassifier(
+                width=encoder.width, hidden=config.hidden, classes=context.classes, shares=context.label_shares
+            )
+            for _ in range(count)
         )
         self.register_buffer("beta", self._initial_beta())
         self.beta: Tensor

@@ -55,7 +55,7 @@ class LinearHead(Head, settings=LinearConfig):
         self.layers = min(config.layers, self.states)
         self.attention = AttentionPool(width=encoder.width) if config.pool == "attention" else None
         self.dropout = Dropout(config.dropout)
-        self.out = OutputLinear(encoder.width * self.layers, context.classes)
+        self.out = OutputLinear(encoder.width * self.layers, context.classes, context.label_shares)
 
     def forward(self, encoded: Encoded, labels: Tensor | None = None) -> Prediction:
         """Return the logits (B, C) and, if `labels` (B,) or (B, C) are given, the mean loss."""

@@ -14,6 +14,9 @@ def to_autocast(x: Tensor) -> Tensor:
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
 
 
+RARE = 1e-4  # smallest share of texts of a label, and of texts without it, from which a bias starts
+
+
 class LayerNorm(nn.LayerNorm):
     """Layer norm that computes in float32 and, under autocast, returns autocast's type.
 
@@ -31,7 +34,16 @@ class OutputLinear(nn.Linear):
 
     In bfloat16, logits above 8 are multiples of 1/16, so that two classes can have equal logits. A fitted layer can
     also have a bias that is far larger than the differences between its logits.
+
+    With `shares` (C,) of the training texts that have each label, the bias starts at their log-odds. From zero, a
+    network with many labels, of which a text has few, spends its first epochs on learning that most are absent.
     """
+
+    def __init__(self, inputs: int, classes: int, shares: Tensor | None = None) -> None:
+        super().__init__(inputs, classes)
+        if shares is not None:
+            with torch.no_grad():
+                self.bias.copy_(shares.clamp(RARE, 1 - RARE).logit())
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits (…, C) of `x` (…, D)."""

@@ -104,7 +104,7 @@ class DataSpec:
     suffix_ids: tuple[int, ...] = ()  # ids after every text
     pairs: bool = False  # a text has two sides; an encoder with segments reads the last of `suffix_ids` between them
     pos_weight: Tensor | None = None  # (V,)
-    label_counts: Tensor | None = None  # (C,) training texts with each label, if `multi`
+    label_shares: Tensor | None = None  # (C,) share of the training texts with each label, if `multi`
     vectors: Tensor | None = None  # (V, E) pretrained token vectors; a row of NaN if there is none
     checkpoint: str | None = None
     pretrained: Path | None = None  # folder of a small encoder, or of the checkpoint, pretrained on the view's texts
