@@ -91,6 +91,18 @@ def test_a_row_of_fixed_depth_has_the_printed_costs(name: str) -> None:
             assert f"{value:.2f}" == printed, metric
 
 
+@pytest.mark.parametrize(
+    ("name", "dataset", "method"),
+    [("mlp", "Ama.4", "MLP"), ("smsp", "Ama.4", "SMSP"), ("smsp_e", "AGN.4", "SMSP-E")],
+)
+def test_a_preset_of_fixed_depth_has_the_printed_costs(name: str, dataset: str, method: str) -> None:
+    model = recipe_of(name, System(view="token", recipe=name, preset="paper")).build(SPEC).eval()
+    costs = {"param_M": count_parameters(model, embeddings=False) / 1e6}
+    costs["FLOPs_G"] = batch_macs(model, LENGTH, TEMPLATE) / 1e9
+    printed = {metric: published()["DMSP_T4_complexity_and_accuracy", dataset, method, metric] for metric in costs}
+    assert {metric: f"{value:.2f}" for metric, value in costs.items()} == printed
+
+
 def test_texts_of_any_length_fill_the_batch() -> None:
     """6,400 tokens in texts of 10 tokens are 640 texts, which differ only in the products per text."""
     model = built("table4_mlp_3")
