@@ -13,7 +13,7 @@ import yaml
 from epigram.core.errors import InputMissingError, ParameterError
 from epigram.data.corpus import NO_READER, ReaderOptions
 from epigram.data.readers import KINDS
-from epigram.data.sources.source import load_source, read_source
+from epigram.data.sources.source import RowSample, load_source, read_source
 
 SOURCES = Path(__file__).parents[3] / "data/sources"
 NAMES = sorted(path.stem for path in SOURCES.glob("*.yaml"))
@@ -65,6 +65,11 @@ def test_the_sets_that_papers_and_users_need_are_there() -> None:
     assert {"dmsp_agnews", "dmsp_newsgroups", "dmsp_amazon", "dmsp_sogou"} <= set(NAMES)
     assert {"aapd", "aapd_test", "dbpedia_small", "ud_english_ewt", "ud_chinese_gsd", "hanzi", "xinhua"} <= set(NAMES)
     assert {"embeddings", "pocket_zh", "pocket_en", "conll2003", "fce", "local", "hub", "sql"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("dmsp_")])
+def test_the_data_of_dmsp_are_1000_texts_of_each_class_split_at_random(name: str) -> None:
+    assert load_source(name, SOURCES).sample == RowSample(per_class=1_000, resplit={"train": 0.85, "test": 0.15})
 
 
 def test_json_and_yaml_say_the_same(tmp_path: Path) -> None:
