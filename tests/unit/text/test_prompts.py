@@ -64,9 +64,8 @@ def test_labels_beyond_positive_and_negative_keep_their_names_in_the_prompt(labe
 
 def test_the_auto_prompt_hides_every_word() -> None:
     assert build_prompt("auto", "zh", ["a", "b"])["prefix"] == "[UNK]" * 5 + "[MASK]" + "[UNK]" * 4 + "[MASK]:"
-    english = build_prompt("auto", "en", ["a", "b"])["prefix"]
-    assert english.count("[UNK]") == 12
-    assert not any(word.isalpha() for word in english.split())
+    english = "[UNK] " * 7 + "[MASK] " + "[UNK] " * 5 + "[MASK]: "
+    assert build_prompt("auto", "en", ["a", "b"])["prefix"] == english
 
 
 @pytest.mark.parametrize(("language", "rows"), [("zh", ZH), ("en", EN)])
