@@ -18,11 +18,12 @@ from epigram.text.dataset.encoded_dataset import View
 from epigram.training import fitters
 from epigram.training.config import TrainingConfig
 from epigram.training.cross_validation import cross_validate
-from epigram.training.fitters import FoldResults, classifier
+from epigram.training.fitters import FitOptions, Fold, FoldResults, classifier
 from epigram.training.fitters.frozen_classifier import PENALTIES, LogisticProblem, LogisticSettings
 from epigram.training.loop.plan import Plan
 from tests.support.bad_input import Workshop
 from tests.support.certain import SYSTEMS, one_label, prepared
+from tests.support.layered import CLASS, ONE_WRONG, OPPOSITE, RIGHT, model_of, texts_of
 from tests.support.runs import KilledError, die_at_fold
 from tests.support.trained import setup_of
 
@@ -132,6 +133,18 @@ def test_the_votes_of_all_folds_together_score_the_layers(multi: bool, monkeypat
     found = cross_validate(setup_of(RECIPES["transformer"], TrainingConfig(), view)).layer_scores
     assert found == [11 / 16, 13 / 16, 7 / 16]
     assert depth_by(found) == 2
+
+
+def test_the_classifiers_on_the_layers_learn_from_the_other_folds() -> None:
+    """The held-out texts have swapped labels: classifiers fitted on the other folds vote for the class of the word."""
+    config = TrainingConfig(epochs=1, batch_size=8, learning_rate=1e-12, precision="fp32")
+
+    def load() -> Any:
+        return model_of(RIGHT, ONE_WRONG), texts_of(), texts_of(labels=OPPOSITE)
+
+    folds = [Fold(load, FitOptions(config=config, path="systems.x", seed=0)) for _ in range(2)]
+    votes = classifier.fit_folds(folds).votes
+    assert [each.argmax(-1).tolist() for each in votes] == [[CLASS.tolist(), ONE_WRONG]] * 2
 
 
 def test_the_votes_of_a_finished_fold_are_read_again(tmp_path: Path) -> None:
