@@ -115,7 +115,7 @@ class PromptHead(Head, settings=PromptConfig):
         self.config = replace(config, gamma=self.gamma)
         self.mask_id = context.mask_id
         self.dropout = Dropout(config.dropout)
-        self.label = OutputLinear(encoder.width, context.classes, context.label_shares)
+        self.label = OutputLinear(encoder.width, context.classes)
         self.complement: OutputLinear | None = None
         if context.prompt_masks > 1:
             self.complement = OutputLinear(encoder.width, context.classes)
