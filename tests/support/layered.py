@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from epigram.models.classifier import NeuralClassifier
 from epigram.nn.heads.layer_ensemble import LayerEnsembleConfig, LayerEnsembleHead
 from epigram.nn.heads.linear import LinearConfig, LinearHead
 from epigram.nn.heads.tagger import TaggerConfig, TaggerHead
-from epigram.nn.layers.encoder import Encoder
+from epigram.nn.layers.encoder import Encoder, EncoderSettings
 from epigram.nn.layers.types import DataSpec, Encoded, Tokens
 
 FIRST = 2  # id of the word 0; 0 is padding and 1 unknown
@@ -53,7 +52,7 @@ class Stack(Encoder):
 
     def __init__(self, layers: Sequence[Sequence[int]]) -> None:
         super().__init__()
-        self.width, self.config = 2, SimpleNamespace()
+        self.width, self.config = 2, EncoderSettings()
         self.blocks = nn.ModuleList(Table(spoken, 10**n) for n, spoken in enumerate(layers))
 
     def forward(self, tokens: Tokens) -> Encoded:
