@@ -115,8 +115,10 @@ ANSWERS["evaluate"] = SCORED
 ANSWERS["fit"] = SimpleNamespace(save=lambda folder: None)
 
 TABLE = """{title: A table, page: one, printed: {}, seeds: [0], views: {token: {}}, minutes: {default: 1},
-datasets: {MR: {source: mr, columns: [default]}}, rows: {MLP: {system: {recipe: mlp, view: token}}}}"""
+datasets: {MR: {source: mr, columns: [default]}}, rows: {MLP: {system: {recipe: mlp, view: token}},
+SVM: {system: {recipe: tfidf_svm, view: token}}}}"""
 CELL = TableCell("MR", "MLP", "default", 0, {"recipe": "mlp", "view": "token"})
+CELL_OF_SVM = TableCell("MR", "SVM", "default", 0, {"recipe": "tfidf_svm", "view": "token"})
 LABEL = "label texts.csv --labels labels.txt --out a.csv"
 OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("run", "--dataset mr", {"execute.dataset": "mr"}),
@@ -159,7 +161,8 @@ OPTIONS: list[tuple[str, str, dict[str, Any]]] = [
         "--out other",
         {"printed": 'report: other.html\nmodel:  other  (to try it: epigram predict other "a text")\n'},
     ),
-    ("table one", "--list", {"remaining_minutes.missing": [CELL]}),
+    ("table one", "--list", {"remaining_minutes.missing": [CELL, CELL_OF_SVM]}),
+    ("table one", "--rows SVM", {"make_trials.missing": [CELL_OF_SVM]}),
     ("retrain", "--dataset mr", {"call_flow.arguments": (Path.cwd(), "mr")}),
     ("retrain", "--rollback", {"rollback.root": Path.cwd()}),
     ("retrain", "--show", {"history.root": Path.cwd()}),
@@ -280,6 +283,7 @@ REFUSED = [
     ("export MODEL exported --version 2.0", "--version needs --to package"),
     ("export MODEL exported --to package --int8", "--int8 needs --to onnx"),
     ("export MODEL exported --to openvino --int8", "--int8 needs --to onnx"),
+    ("table one --rows MLP,SWM", "A table has no row 'SWM': did you mean 'SVM'"),
     ("init", "the folder is missing"),
     ("init demo --from one", "--from needs --data"),
     ("init demo --data two.csv", "--from needs --data"),

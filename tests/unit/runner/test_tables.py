@@ -10,7 +10,7 @@ import pytest
 
 from epigram.core.errors import DataError, InputMissingError, ParameterError
 from epigram.runner.prefect.sweep import Trial
-from epigram.runner.tables.definition import FOLDER, cells, read_table, table_names
+from epigram.runner.tables.definition import FOLDER, cells, check_rows, read_table, table_names
 from epigram.runner.tables.results import make_trials, missing_cells, read_results, record, remaining_minutes
 
 TABLE = """
@@ -165,6 +165,14 @@ def test_the_time_that_is_left_is_of_the_columns_of_the_missing_cells(tmp_path: 
     record(trial)
     # of 11 cells, 6 have the defaults; one of the others is measured, in far less time than is estimated
     assert remaining_minutes(table, missing_cells(table, read_results(tmp_path, "t"))) == 6 * 2 + 4 * 30
+
+
+def test_chosen_rows_are_measured_alone(tmp_path: Path) -> None:
+    table = read_table(project(tmp_path), "t")
+    chosen = check_rows(table, ["tfidf_svm", "A+B"])
+    assert [cell.row for cell in missing_cells(table, [], chosen)] == ["A+B"] * 2 + ["tfidf_svm"] * 2 + ["A+B"] * 2
+    with pytest.raises(ParameterError, match=r"has no row 'A\+C': did you mean 'A\+B'"):
+        check_rows(table, ["tfidf_svm", "A+C"])
 
 
 def test_a_data_set_of_another_size_has_its_own_time(tmp_path: Path) -> None:

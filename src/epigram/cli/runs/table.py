@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from epigram.cli.options import split_list
 from epigram.cli.projects.project import find_flow
 from epigram.cli.runs.run_report import print_failures
 from epigram.core.errors import ParameterError
@@ -20,6 +21,9 @@ def main(
     list_: Annotated[
         bool, typer.Option("--list", help="List the tables and what is not measured, and run nothing.")
     ] = False,
+    rows: Annotated[
+        str, typer.Option(help="Comma-separated rows to measure. Default: all, the paper's own first.")
+    ] = "",
 ) -> None:
     """Measure the cells of a printed table, or of a figure's sweep, that have no result yet, by runs of the pipeline.
 
@@ -38,19 +42,20 @@ def main(
     flow = find_flow("table", "flows.table.table")
     from epigram.runner.prefect.execution import execute_sweep
     from epigram.runner.runs import reservations
-    from epigram.runner.tables.definition import read_table
+    from epigram.runner.tables.definition import check_rows, read_table
     from epigram.runner.tables.results import make_trials, missing_cells, read_results
 
     table = read_table(root, name)
-    missing = missing_cells(table, read_results(root, name))
+    chosen = check_rows(table, split_list(rows))
+    missing = missing_cells(table, read_results(root, name), chosen)
     if not missing:
-        echo(f"every cell of {name} is measured")
+        echo(f"every cell of {f'these rows of {name}' if chosen else name} is measured")
         return
     prefix = reservations.reserve(root, None, name)
     with reservations.release_on_exit(root, prefix):
         results = execute_sweep(make_trials(name, table, missing, root, prefix), flow, prefix, count_processors())
     code = print_failures(results)
-    left = len(missing_cells(table, read_results(root, name)))
+    left = len(missing_cells(table, read_results(root, name), chosen))
     echo(f"{name}: {len(missing) - left} of {len(missing)} missing cells measured")
     sys.exit(code)
 

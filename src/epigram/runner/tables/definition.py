@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -75,6 +75,13 @@ class PrintedTable(Strict):
     datasets: Annotated[dict[str, Dataset], Checked(bool, "one or more data sets")]
     rows: Annotated[dict[str, PrintedRow], Checked(bool, "one or more rows")]
     absent: dict[str, str] = field(default_factory=dict)
+
+
+def check_rows(table: PrintedTable, chosen: Sequence[str]) -> Sequence[str]:
+    """Return the `chosen` rows. Raises ParameterError for one that the table does not have."""
+    if unknown := [name for name in chosen if name not in table.rows]:
+        raise ParameterError(f"{table.title} has no row {unknown[0]!r}: {nearest(unknown[0], list(table.rows))}")
+    return chosen
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -55,10 +55,14 @@ def read_results(root: Path, name: str) -> list[CellResult]:
         return []
 
 
-def missing_cells(table: PrintedTable, measured: Iterable[CellResult]) -> list[TableCell]:
-    """Return the cells without a result for their present settings, in the order in which they are measured."""
+def missing_cells(table: PrintedTable, measured: Iterable[CellResult], rows: Collection[str] = ()) -> list[TableCell]:
+    """Return the cells without a result for their present settings, in the order in which they are measured.
+
+    With `rows`, the cells are those of the rows with these names.
+    """
     done = {_place(each): each.settings for each in measured}
-    return [cell for cell in cells(table) if done.get(_place(cell)) != settings(table, cell)]
+    wanted = (cell for cell in cells(table) if not rows or cell.row in rows)
+    return [cell for cell in wanted if done.get(_place(cell)) != settings(table, cell)]
 
 
 def settings(table: PrintedTable, cell: TableCell) -> dict[str, Any]:
