@@ -11,11 +11,6 @@ import pytest
 
 from epigram.core.arrays import Ragged
 from epigram.models.batches import TextBatches
-from epigram.models.classifier import NeuralClassifier
-from epigram.models.recipe import ENCODERS
-from epigram.nn.heads.linear import LinearConfig
-from epigram.nn.layers.types import DataSpec
-from epigram.training.config import TrainingConfig
 from epigram.training.loop.trainer import Trainer
 from epigram.training.objectives.label_objective import label_objective
 from tests.support.scripted import Dev, prepared, texts
@@ -77,26 +72,6 @@ def test_texts_of_a_batch_are_of_similar_length_within_a_pool_of_64_batches() ->
     assert 3 < gap.mean() < 12
     gap, _ = apart([*range(1, 257)])  # two pools of random texts: neighbors within the pool, not among all texts
     assert (gap > 1).sum() > 30 and gap.max() < 60
-
-
-@pytest.mark.parametrize(("kind", "apart_on_average"), [("transformer", 7), ("semantic_perceptron", 43)])
-def test_semantic_perceptrons_learn_from_batches_of_any_lengths(kind: str, apart_on_average: float) -> None:
-    context = DataSpec(vocabulary=9, classes=2, max_length=300)
-    encoder = ENCODERS[kind]().build(context)
-    made, config = of_lengths([*range(1, 129)]), TrainingConfig(batch_size=2, max_tokens=10_000)
-    objective: Any = label_objective(made, None, config)
-    objective.prepare(NeuralClassifier(encoder, LinearConfig().build(context, encoder)))
-    rows = [batch.rows for batch in objective.epoch(np.random.default_rng(3))]
-    assert sorted(np.concatenate(rows).tolist()) == list(range(128))
-    gaps = [high - low for low, high in lengths_of(rows, made)]
-    assert np.mean(gaps) == pytest.approx(apart_on_average, abs=9)
-
-
-def test_batches_of_any_lengths_keep_to_max_tokens() -> None:
-    made = of_lengths(LENGTHS)
-    found = made.random_epoch(np.random.default_rng(0), 4, 12)
-    assert all(len(rows) * made.lengths[rows].max() <= 12 for rows in found)
-    assert sorted(np.concatenate(found).tolist()) == list(range(len(LENGTHS)))
 
 
 def test_with_more_texts_the_lengths_of_a_batch_are_closer() -> None:

@@ -191,19 +191,12 @@ class TextBatches:
         ]
         return [batches[i] for i in generator.permutation(len(batches))]
 
-    def random_epoch(self, generator: np.random.Generator, batch_size: int, max_tokens: int) -> list[Rows]:
-        """Return all rows in a new order as batches of any lengths."""
-        return list(self._cut(generator.permutation(len(self)), batch_size, max_tokens))
-
     def in_order(self, batch_size: int, max_tokens: int) -> Iterator[Rows]:
         """Return all rows once as batches for inference, the longest texts first."""
         return self._cut(np.argsort(self.lengths, kind="stable"), batch_size, max_tokens)
 
     def _cut(self, rows: Rows, batch_size: int, max_tokens: int) -> Iterator[Rows]:
-        """Cut rows from the last to the first into batches of at most `batch_size` texts and `max_tokens` tokens.
-
-        Padded tokens count, as many as the longest of the last `batch_size` rows needs.
-        """
+        """Cut rows, the longest last, into batches of at most `batch_size` texts and `max_tokens` padded tokens."""
         end = len(rows)
         while end > 0:
             longest = int(self.lengths[rows[max(0, end - batch_size) : end]].max())

@@ -73,7 +73,6 @@ class SemanticPerceptronConfig(WeightedEncoderSettings):
 
     has_layers: ClassVar[bool] = True
     reads_whole_text: ClassVar[bool] = False
-    random_batches: ClassVar[bool] = True
 
     width: Positive = 64
     hidden: Positive = 512

@@ -23,7 +23,6 @@ class EncoderSettings(Strict):
     pooled: ClassVar[bool] = False  # whether there is one state per text
     has_layers: ClassVar[bool] = False  # whether layers can be removed
     reads_whole_text: ClassVar[bool] = True  # whether each state depends on all tokens of the text
-    random_batches: ClassVar[bool] = False  # whether texts of similar length in a batch cost accuracy
 
     @property
     def several_states(self) -> bool:

@@ -70,17 +70,16 @@ class Classification(Objective):
         self.dev_score = DevScore(config.stop_on, metric)
         self.train, self.dev, self.config, self.keeps_logits = train, dev, config, keeps_logits
         self.device, self.size = train.device, len(train)
-        self.draw = train.epoch
 
     def prepare(self, model: Any) -> None:
-        """Set the options of the head's loss of text labels, and how batches are drawn."""
+        """Set the options of the head's loss of text labels."""
         if isinstance(model, NeuralClassifier):
             model.head.loss_options = loss_options(self.config, self.train)
-            self.draw = self.train.random_epoch if model.encoder.config.random_batches else self.train.epoch
 
     def epoch(self, order: np.random.Generator) -> Batches:
-        """Return batches of texts of similar length, or of any length for an encoder that needs it."""
-        return [Batch(self.train, rows) for rows in self.draw(order, self.config.batch_size, self.config.max_tokens)]
+        """Return batches of texts of similar length."""
+        batches = self.train.epoch(order, self.config.batch_size, self.config.max_tokens)
+        return [Batch(self.train, rows) for rows in batches]
 
     def loss(self, model: Any, batch: Batch) -> Tensor:
         """Return the loss that the model's head computes."""
