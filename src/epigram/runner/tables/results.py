@@ -58,7 +58,7 @@ def read_results(root: Path, name: str) -> list[CellResult]:
 def missing_cells(table: PrintedTable, measured: Iterable[CellResult], rows: Collection[str] = ()) -> list[TableCell]:
     """Return the cells without a result for their present settings, in the order in which they are measured.
 
-    With `rows`, the cells are those of the rows with these names.
+    With `rows`, only cells of the rows with these names.
     """
     done = {_place(each): each.settings for each in measured}
     wanted = (cell for cell in cells(table) if not rows or cell.row in rows)
