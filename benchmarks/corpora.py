@@ -80,15 +80,20 @@ def names() -> dict[str, Any]:
     return {"titles": SOURCE, "reviews": ENGLISH, "news": NEWS, "pruning": list(PRUNED), "pipeline": "pocket_zh"}
 
 
-def titles(scratch: Path, source: str = SOURCE) -> pl.DataFrame:
-    """Return the columns text, label and split (null if there is none) of a source."""
+def corpus(scratch: Path, source: str) -> pl.DataFrame:
+    """Return the rows of a source, with their text and split (null if there is none); it is downloaded once."""
     from epigram.data.corpus import read_corpus
     from epigram.data.sources.source import read_source
 
     raw = scratch / "raw" / source
     if not raw.exists():
         download(source, raw)
-    return read_corpus(read_source(raw / "source.json"), raw).select("text", "label", "split")
+    return read_corpus(read_source(raw / "source.json"), raw)
+
+
+def titles(scratch: Path, source: str = SOURCE) -> pl.DataFrame:
+    """Return the columns text, label and split (null if there is none) of a source."""
+    return corpus(scratch, source).select("text", "label", "split")
 
 
 def download(source: str, folder: Path) -> None:

@@ -191,10 +191,10 @@ def _left(name: str, table: PrintedTable, found: list[CellResult]) -> str:
     missing, total = missing_cells(table, found), len(list(cells(table)))
     if not missing:
         return ""
-    times = {"": table.minutes, **{f"{name}, ": dataset.minutes for name, dataset in table.datasets.items()}}
+    times = {"": table.minutes, **{f"{key}, ": dataset.minutes for key, dataset in table.datasets.items()}}
     each = [
-        f"{name}{minutes[column]} with {ABOUT[column]}"
-        for name, minutes in times.items()
+        f"{where}{minutes[column]} with {ABOUT[column]}"
+        for where, minutes in times.items()
         for column in COLUMNS
         if column in minutes
     ]

@@ -15,9 +15,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import polars as pl
 
-from benchmarks.corpora import checkpoint, download
-from epigram.data.corpus import read_corpus
-from epigram.data.sources.source import read_source
+from benchmarks.corpora import checkpoint, corpus
 from epigram.labelling.similarity import load_encoder
 from epigram.text.tokens.tokenizers import build_word_vocabulary
 
@@ -27,10 +25,8 @@ LIMIT, MIN_COUNT = 1_000_000, 2
 def training_texts(source: str) -> list[str]:
     """Return the training texts of a source, or all its texts if it has no split."""
     with TemporaryDirectory() as scratch:
-        raw = Path(scratch) / source
-        download(source, raw)
-        corpus = read_corpus(read_source(raw / "source.json"), raw)
-    texts: list[str] = corpus.filter(pl.col("split").fill_null("train") == "train")["text"].to_list()
+        frame = corpus(Path(scratch), source)
+    texts: list[str] = frame.filter(pl.col("split").fill_null("train") == "train")["text"].to_list()
     return texts
 
 

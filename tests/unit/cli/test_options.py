@@ -283,6 +283,7 @@ REFUSED = [
     ("export MODEL exported --version 2.0", "--version needs --to package"),
     ("export MODEL exported --to package --int8", "--int8 needs --to onnx"),
     ("export MODEL exported --to openvino --int8", "--int8 needs --to onnx"),
+    ("table one --list --rows MLP", "--rows chooses what is measured, and --list measures nothing"),
     ("table one --rows MLP,SWM", "A table has no row 'SWM': did you mean 'SVM'"),
     ("init", "the folder is missing"),
     ("init demo --from one", "--from needs --data"),

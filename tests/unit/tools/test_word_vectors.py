@@ -31,5 +31,5 @@ def test_a_word_has_the_vector_of_a_text_of_this_word_alone(tmp_path: Path, monk
 @pytest.mark.parametrize(("splits", "kept"), [(["train", "test"], ["a"]), ([None, None], ["a", "b"])])
 def test_test_texts_are_left_out(splits: list[str | None], kept: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     frame = pl.DataFrame({"text": ["a", "b"], "split": splits}, schema={"text": pl.String, "split": pl.String})
-    monkeypatch.setattr(word_vectors, "read_corpus", lambda *_: frame)
+    monkeypatch.setattr(word_vectors, "corpus", lambda *_: frame)
     assert word_vectors.training_texts("pocket_en") == kept

@@ -34,6 +34,8 @@ def main(
     Example: epigram table transformer_f_2
     """
     root = Path.cwd()
+    if list_ and rows:
+        raise ParameterError("--rows chooses what is measured, and --list measures nothing; remove one")
     if list_:
         _list(root, name)
         return
@@ -49,7 +51,7 @@ def main(
     chosen = check_rows(table, split_list(rows))
     missing = missing_cells(table, read_results(root, name), chosen)
     if not missing:
-        echo(f"every cell of {f'these rows of {name}' if chosen else name} is measured")
+        echo(f"every cell of {name} is measured" if not chosen else f"every cell of these rows of {name} is measured")
         return
     prefix = reservations.reserve(root, None, name)
     with reservations.release_on_exit(root, prefix):

@@ -7,14 +7,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+RARE = 1e-4  # smallest share of texts with a label, and of texts without it, from which a bias starts
+
 
 def to_autocast(x: Tensor) -> Tensor:
     """Return `x` of any shape in autocast's type, or `x` itself outside autocast."""
     kind = x.device.type
     return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
-
-
-RARE = 1e-4  # smallest share of texts of a label, and of texts without it, from which a bias starts
 
 
 class LayerNorm(nn.LayerNorm):

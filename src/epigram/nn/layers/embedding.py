@@ -82,20 +82,18 @@ class TokenEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         self.token = nn.Embedding(context.vocabulary, width)
-        std = 0.02 if norm else 0.1
-        self.register_buffer("scale", None)
-        self.scale: Tensor | None
-        if positions == "sinusoidal":
-            std, self.scale = width**-0.5, torch.tensor(width**0.5)
-        nn.init.normal_(self.token.weight, std=std)
+        sinusoidal = positions == "sinusoidal"
+        nn.init.normal_(self.token.weight, std=width**-0.5 if sinusoidal else 0.02 if norm else 0.1)
         nn.init.zeros_(self.token.weight[context.unk_id])
         self.position: nn.Embedding | None = None
         if positions == "learned":
             self.position = nn.Embedding(context.max_length, width)
             nn.init.normal_(self.position.weight, std=0.02)
-        table = sinusoids(context.max_length, width) if positions == "sinusoidal" else None
-        self.register_buffer("wave", table, persistent=False)
+        self.register_buffer("wave", sinusoids(context.max_length, width) if sinusoidal else None, persistent=False)
         self.wave: Tensor | None
+        # saved with the weights, so that weights that were trained without it are refused and not misread
+        self.register_buffer("scale", torch.tensor(width**0.5) if sinusoidal else None)
+        self.scale: Tensor | None
         self.norm: nn.Module = nn.LayerNorm(width) if norm else nn.Identity()
         self.dropout = Dropout(dropout)
         self.scaling = PosScaling(pos_weight, context)
@@ -106,8 +104,7 @@ class TokenEmbedding(nn.Module):
         length = tokens.ids.shape[1]
         if self.position is not None:
             x = x + self.position.weight[:length]
-        elif self.wave is not None:
-            assert self.scale is not None
+        elif self.wave is not None and self.scale is not None:
             x = self.scale * x + self.wave[:length]
         x = self.dropout(self.norm(x))
         out: Tensor = self.scaling(x * tokens.valid.unsqueeze(-1).to(x.dtype), tokens)
